@@ -1,0 +1,207 @@
+"""Stage 'built': kernels and dm-crypt modules, cached by content.
+
+A kernel's key leaves out dm-crypt.c, the documentation and the selftests, so
+that work on the queue rebuilds modules only. Kernels are built from a copy of
+the sources in the cache: an O= directory holds the path of its sources, and
+build/<target>/tree may move, change or go.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from .gitrepo import blob_id, git
+from .kconfig import check_config, declared_options, merge_fragments
+from .paths import GIB, KERNEL_BUILD, SOURCE_TREE, cache_dir, disk_guard, is_complete, locked, log_dir, publish, stamp
+from .progress import step
+from .run import run
+from .series import Tree
+
+NO_PART_OF_A_KERNEL = ("Documentation/", "tools/testing/")
+KBUILD_ENV = {"KBUILD_BUILD_USER": "dmcrypt-inline", "KBUILD_BUILD_HOST": "localhost"}
+HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One built kernel.
+
+    `objects` is its O= directory, `source` what it was built from, `modules` a
+    flat directory of all its .ko files but dm-crypt's, `key` its identity (hex).
+    """
+
+    target: str
+    flavour: str
+    release: str
+    image: Path
+    source: Path
+    objects: Path
+    modules: Path
+    config: Path
+    key: str
+
+
+@dataclass(frozen=True)
+class Module:
+    """One build of dm-crypt: `path` is the .ko, `source` the git blob id of the file it was made from."""
+
+    name: str
+    path: Path
+    source: str
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A configured O= directory in which modules' objects can be compiled (but not yet linked against a kernel)."""
+
+    source: Path
+    objects: Path
+    key: str
+
+
+def source_key(tree: Tree) -> str:
+    """sha256 (hex) over the files of the tree that a kernel, dm-crypt left out, is made of."""
+    log = log_dir(tree.target.name) / "files.log"  # a log of its own: six megabytes, of use until the next run
+    log.unlink(missing_ok=True)
+    listed = git(tree.path, "ls-tree", "-r", "series", log=log).output
+    digest = hashlib.sha256()
+    for line in listed.splitlines(keepends=True):
+        path = line.rstrip("\n").split("\t", 1)[1]
+        if path != tree.target.source and not path.startswith(NO_PART_OF_A_KERNEL):
+            digest.update(line.encode())
+    return digest.hexdigest()
+
+
+def prepare_kernel(tree: Tree, flavour: str) -> Prepared:
+    """Configure the kernel `flavour` of the tree and build what module builds need; under a minute on 2 cores.
+
+    Raises UserError when an option of the fragments does not take effect, when
+    a program fails or when the disk is too small.
+    """
+    log = log_dir(tree.target.name) / f"kernel-{flavour}.log"
+    fragments = tree.target.fragments[flavour]
+    wanted = merge_fragments(fragments)
+    sources = source_key(tree)
+    compiler = run(["gcc", "--version"], log=log, timeout=60).output.splitlines()[0]
+    identity = "\n".join([sources, compiler, *(f"{name}={value}" for name, value in wanted.items())])
+    key = hashlib.sha256(identity.encode()).hexdigest()
+    source = _source(tree, sources, log)
+    place = cache_dir() / "kernels" / f"{tree.target.name}-{flavour}-{key[:16]}"
+    prepared = Prepared(source, place / "objects", key)
+    if is_complete(prepared.objects, key):
+        return prepared  # without the lock: a build of the kernel itself may hold it for minutes
+    with locked(place):
+        if is_complete(prepared.objects, key):
+            return prepared
+        with step(f"configuring the {flavour} kernel", log), disk_guard(place, GIB // 2, "the kernel's configuration"):
+            prepared.objects.mkdir(parents=True, exist_ok=True)
+            request = place / "requested.config"
+            request.write_text("".join(f"{name}={value}\n" for name, value in wanted.items()))
+            allconfig = {"KCONFIG_ALLCONFIG": str(request)}
+            _make(source, log, f"O={prepared.objects}", "allnoconfig", env=allconfig)
+            check_config(wanted, (prepared.objects / ".config").read_text(), declared_options(source))
+            _make(source, log, f"O={prepared.objects}", "modules_prepare")
+            stamp(prepared.objects, key)
+    return prepared
+
+
+def build_kernel(tree: Tree, flavour: str) -> Kernel:
+    """The kernel `flavour` ('fast' or 'debug') of the tree, from the cache or built now (minutes).
+
+    Raises UserError as `prepare_kernel` does.
+    """
+    prepared = prepare_kernel(tree, flavour)
+    log = log_dir(tree.target.name) / f"kernel-{flavour}.log"
+    place = prepared.objects.parent
+    with locked(place):
+        if not is_complete(place, prepared.key):
+            with step(f"building the {flavour} kernel", log), disk_guard(place, KERNEL_BUILD, "a kernel build"):
+                _make(prepared.source, log, f"O={prepared.objects}", "bzImage", "modules")
+                _collect(prepared.objects, place)
+                stamp(place, prepared.key)
+    return Kernel(
+        target=tree.target.name,
+        flavour=flavour,
+        release=(place / "release").read_text().strip(),
+        image=place / "bzImage",
+        source=prepared.source,
+        objects=prepared.objects,
+        modules=place / "modules",
+        config=prepared.objects / ".config",
+        key=prepared.key,
+    )
+
+
+def build_module(kernel: Kernel, source: Path, name: str) -> Module:
+    """dm-crypt from the file `source`, for `kernel`; `name` is the variant's. Cached by both contents.
+
+    Raises CommandError with the compiler's messages when it does not build.
+    """
+    blob = blob_id(source)
+    final = cache_dir() / "modules" / f"{kernel.key[:16]}-{blob[:16]}"
+    log = log_dir(kernel.target) / f"module-{name}-{kernel.flavour}.log"
+    if not final.exists():
+        with step(f"building dm-crypt ({name}) for the {kernel.flavour} kernel", log):
+            publish(final, lambda part: _link_module(kernel, source, part, log), GIB // 16, f"the module {name}")
+    return Module(name, final / "dm-crypt.ko", blob)
+
+
+def make_module(objects: Path, directory: Path, log: Path, *arguments: str, timeout: float = 600) -> str:
+    """Run make for the external module in `directory` against the O= directory `objects`; returns make's output."""
+    return _make(objects, log, f"M={directory}", *arguments, timeout=timeout)
+
+
+def lay_out_module(directory: Path, source: Path) -> None:
+    """Make `directory` an external module of the one file `source`."""
+    shutil.copyfile(source, directory / "dm-crypt.c")
+    (directory / "Kbuild").write_text("obj-m := dm-crypt.o\n")
+
+
+def _make(directory: Path, log: Path, *arguments: str, env: dict[str, str] | None = None, timeout: float = HOUR) -> str:
+    jobs = len(os.sched_getaffinity(0))
+    return run(
+        ["make", "-C", directory, f"-j{jobs}", *arguments], log=log, timeout=timeout, env={**KBUILD_ENV, **(env or {})}
+    ).output
+
+
+def _source(tree: Tree, key: str, log: Path) -> Path:
+    final = cache_dir() / "sources" / f"{tree.target.name}-{key[:16]}"
+
+    def check_out(part: Path) -> None:
+        index = {"GIT_INDEX_FILE": str(part / ".index")}
+        git(tree.path, "read-tree", "series", log=log, env=index)
+        git(tree.path, "checkout-index", "-q", "-a", f"--prefix={part}/", log=log, env=index, timeout=900)
+        (part / ".index").unlink()
+
+    if not final.exists():
+        with step("copying the sources for kernel builds", log):
+            publish(final, check_out, SOURCE_TREE, "the kernel's sources")
+    return final
+
+
+def _collect(objects: Path, place: Path) -> None:
+    """Gather image and modules beside `objects`, then drop the object files: no module build reads them."""
+    modules = place / "modules"
+    shutil.rmtree(modules, ignore_errors=True)
+    modules.mkdir()
+    for module in sorted(objects.rglob("*.ko")):
+        if module.name != "dm-crypt.ko":
+            shutil.copyfile(module, modules / module.name)
+    shutil.copyfile(objects / "arch/x86/boot/bzImage", place / "bzImage")
+    shutil.copyfile(objects / "include/config/kernel.release", place / "release")
+    for child in objects.iterdir():
+        if child.is_dir() and child.name not in ("scripts", "tools", "include"):
+            for path in (*child.rglob("*.o"), *child.rglob("*.a")):
+                path.unlink()
+
+
+def _link_module(kernel: Kernel, source: Path, part: Path, log: Path) -> None:
+    lay_out_module(part, source)
+    make_module(kernel.objects, part, log, "modules")
+    for path in part.iterdir():
+        if path.name not in ("dm-crypt.c", "dm-crypt.ko"):
+            path.unlink()

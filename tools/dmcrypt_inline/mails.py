@@ -1,0 +1,80 @@
+"""What the queue's mails must look like: patches and cover letter, as text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from email import message_from_string
+from email.header import decode_header, make_header
+from email.utils import parseaddr
+
+PREFIXES = ("dm crypt: ", "Documentation: ", "selftests: ")
+SUBJECT_LIMIT = 70  # characters of the summary, the bracketed part not counted
+SIGNED_OFF = re.compile(r"^Signed-off-by:", re.M | re.I)
+INDEX = re.compile(r"^index ([0-9a-f]+)\.\.([0-9a-f]+)", re.M)
+
+
+@dataclass(frozen=True)
+class Mail:
+    """A patch or cover letter. Of the subject, `tag` is the bracketed part ('PATCH 1/2'), `summary` the rest."""
+
+    author: str
+    tag: str
+    summary: str
+    body: str
+
+
+def parse_mail(text: str) -> Mail:
+    """Read one format-patch mail, with or without the mbox line before the headers."""
+    message = message_from_string(re.sub(r"\AFrom [^\n]*\n", "", text))
+    name, address = parseaddr(_plain(message.get("From", "")))
+    found = re.fullmatch(r"\[([^]]*)\]\s*(.*)", _plain(message.get("Subject", "")))
+    tag, summary = (found[1], found[2]) if found else ("", _plain(message.get("Subject", "")))
+    return Mail(f"{name} <{address}>", tag, summary, str(message.get_payload()))
+
+
+def _plain(header: str) -> str:
+    """A header's text, decoded and unfolded."""
+    return " ".join(str(make_header(decode_header(header))).split())
+
+
+def patch_problems(text: str, number: int, total: int, authors: Sequence[str]) -> list[str]:
+    """What is wrong with patch `number` of `total`. It may come from one of `authors` (none: not checked)."""
+    mail = parse_mail(text)
+    problems = []
+    if authors and mail.author not in authors:
+        problems.append(f"From: is {mail.author}, expected {' or '.join(authors)}")
+    if SIGNED_OFF.search(text):
+        problems.append("it has a Signed-off-by; signing off is for the person who sends")
+    if not mail.summary.startswith(PREFIXES):
+        problems.append(f"the subject starts with none of {', '.join(p.strip() for p in PREFIXES)}: {mail.summary}")
+    if len(mail.summary) > SUBJECT_LIMIT:
+        problems.append(f"the subject has {len(mail.summary)} characters, more than {SUBJECT_LIMIT}: {mail.summary}")
+    if not re.fullmatch(rf"(RFC )?PATCH( v\d+)?( 0*{number}/{total})?", mail.tag):
+        problems.append(f"the subject's tag is [{mail.tag}], expected [PATCH] or [PATCH {number}/{total}]")
+    return problems
+
+
+def cover_problems(text: str, summaries: Sequence[str]) -> list[str]:
+    """What is wrong with the cover letter of patches with these `summaries`."""
+    mail = parse_mail(text)
+    problems = [f"it does not list: {summary}" for summary in summaries if summary not in _unwrapped(mail.body)]
+    if not re.fullmatch(rf"(RFC )?PATCH( v\d+)? 0+/{len(summaries)}", mail.tag):
+        problems.append(f"the subject's tag is [{mail.tag}], expected [PATCH 0/{len(summaries)}]")
+    if SIGNED_OFF.search(text):
+        problems.append("it has a Signed-off-by")
+    return problems
+
+
+def _unwrapped(text: str) -> str:
+    return " ".join(text.split())
+
+
+def index_problems(text: str, blobs: Mapping[str, str]) -> list[str]:
+    """Index lines that do not tell the truth. `blobs` maps true pre-image ids to post-image ids (40 hex digits)."""
+    problems = []
+    for before, after in INDEX.findall(text):
+        if not any(old.startswith(before) and new.startswith(after) for old, new in blobs.items()):
+            problems.append(f"index {before}..{after} is not what this patch does when the queue is applied")
+    return problems

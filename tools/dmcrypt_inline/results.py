@@ -1,0 +1,86 @@
+"""What a stage leaves behind: small values, written once as JSON, read by reports only."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from . import host
+from .build import Kernel, Module
+from .paths import log_dir
+from .run import run
+from .series import Tree
+
+CPUINFO = Path("/proc/cpuinfo")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many claims passed, failed and were skipped."""
+
+    passed: int
+    failed: int
+    skipped: int
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What a result depends on besides the code under test.
+
+    `modules` maps a variant's name to the git blob id of its dm-crypt.c, `tools`
+    a program's name to what it says its version is; `cpu` is the host's.
+    """
+
+    target: str
+    queue_hash: str
+    kernel_release: str
+    kernel_flavour: str
+    kernel_key: str
+    accel: str
+    cpu: str
+    modules: Mapping[str, str]
+    tools: Mapping[str, str]
+
+
+def environment(tree: Tree, kernel: Kernel, modules: Mapping[str, Module], accel: str) -> Environment:
+    """Ask the programs and the machine. Raises CommandError when a program is missing."""
+    log = log_dir(kernel.target) / "versions.log"
+    versions: dict[str, tuple[str | Path, ...]] = {
+        "fio": ("fio", "--version"),
+        "qemu": ("qemu-system-x86_64", "--version"),
+        "virtme-ng": (host.python_env() / "bin" / "vng", "--version"),
+        "cryptsetup": ("/sbin/cryptsetup", "--version"),
+        "dmsetup": ("/sbin/dmsetup", "--version"),
+    }
+    # dmsetup, run by an ordinary user, gives its version and then an error about the driver's.
+    said = {name: run(argv, log=log, timeout=60, check=False).output for name, argv in versions.items()}
+    return Environment(
+        target=kernel.target,
+        queue_hash=tree.queue_hash,
+        kernel_release=kernel.release,
+        kernel_flavour=kernel.flavour,
+        kernel_key=kernel.key,
+        accel=accel,
+        cpu=_cpu_model(CPUINFO.read_text()),
+        modules={name: module.source for name, module in modules.items()},
+        tools={name: (text.splitlines() or ["unknown"])[0].strip() for name, text in said.items()},
+    )
+
+
+def _cpu_model(cpuinfo: str) -> str:
+    for line in cpuinfo.splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def write(path: Path, where: Environment, content: Mapping[str, object]) -> Path:
+    """Write `content` and its environment to `path`, whole or not at all, and return the path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.part")
+    fresh.write_text(json.dumps({"environment": asdict(where), **content}, indent=1) + "\n")
+    fresh.rename(path)
+    return path

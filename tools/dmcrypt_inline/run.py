@@ -1,0 +1,117 @@
+"""The one function that runs other programs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import UserError
+
+QUOTED_LINES = 20  # how much of a failed program's output a message repeats
+GRACE = 5.0  # seconds between asking a program to end and killing it
+
+
+@dataclass(frozen=True)
+class Completed:
+    """One finished program: what it was, how it ended, what it wrote, how long it took (seconds)."""
+
+    argv: tuple[str, ...]
+    returncode: int
+    output: str
+    seconds: float
+
+
+class CommandError(UserError):
+    """A program failed, timed out or does not exist. `completed` tells how (returncode -1: timed out or never ran)."""
+
+    def __init__(self, why: str, completed: Completed, log: Path) -> None:
+        self.completed = completed
+        tail = "\n".join("    " + line for line in completed.output.splitlines()[-QUOTED_LINES:])
+        shown = f"\n  the last lines it wrote:\n{tail}" if tail else ""
+        super().__init__(f"{why}\n  command: {show(completed.argv)}\n  log: {log}{shown}")
+
+
+def show(argv: Sequence[str]) -> str:
+    """The command as one line that a person can read (and a shell can parse)."""
+    return shlex.join(argv)
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    log: Path,
+    timeout: float,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes | None = None,
+    check: bool = True,
+) -> Completed:
+    """Run a program and return what it wrote (stdout and stderr together).
+
+    `log` receives the command line and the output, appended while it runs.
+    `timeout` is in seconds; past it the program and all its children are killed.
+    `env` is added to the caller's environment; messages are in English.
+    Raises CommandError when the program is missing or too slow, and, unless
+    `check` is False, when its exit status is not 0.
+    """
+    args = tuple(str(a) for a in argv)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
+    with log.open("ab") as sink:
+        sink.write(f"$ {show(args)}\n".encode())
+        sink.flush()
+        begin = sink.tell()
+        try:
+            process = subprocess.Popen(
+                args,
+                cwd=cwd,
+                env={**os.environ, "LC_ALL": "C.UTF-8", **(env or {})},
+                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                close_fds=False,  # the lock of a cache entry goes with whoever writes to it (see paths.locked)
+                start_new_session=True,  # a process group of its own, to be killed as a whole
+            )
+        except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+            never = Completed(args, -1, "", 0.0)
+            raise CommandError(f"could not start {args[0]}: {error}", never, log) from error
+        timed_out = False
+        try:
+            process.communicate(stdin, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            _kill_group(process)
+        except BaseException:  # Ctrl-C too: leave no child behind, then go on falling
+            _kill_group(process)
+            raise
+    seconds = time.monotonic() - start
+    with log.open("rb") as source:
+        source.seek(begin)
+        output = source.read().decode(errors="replace")
+    if timed_out:
+        slow = Completed(args, -1, output, seconds)
+        raise CommandError(f"{args[0]} did not end within {timeout:.0f} s and was killed", slow, log)
+    completed = Completed(args, process.returncode, output, seconds)
+    if check and process.returncode != 0:
+        raise CommandError(f"{args[0]} ended with exit status {process.returncode}", completed, log)
+    return completed
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """End the program and its children. Asked first, so that make removes half-made files."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)  # the group that start_new_session made
+        except ProcessLookupError:
+            break
+        with contextlib.suppress(subprocess.TimeoutExpired):  # the second signal cannot be refused
+            process.wait(GRACE)
+    if process.stdin is not None:
+        process.stdin.close()

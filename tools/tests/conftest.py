@@ -1,0 +1,17 @@
+"""Every test has a cache and a build directory of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def own_places(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Point cache and build directory away from the user's."""
+    place: Path = tmp_path_factory.mktemp("places")
+    monkeypatch.setenv("DMCRYPT_INLINE_CACHE", str(place / "cache"))
+    monkeypatch.setattr("dmcrypt_inline.paths.BUILD", place / "build")
+    monkeypatch.setattr("dmcrypt_inline.host.BUILD", place / "build")
+    monkeypatch.setattr("dmcrypt_inline.lint.BUILD", place / "build")

@@ -1,0 +1,70 @@
+"""A target of a few lines: what the kernel targets are, without a kernel."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from dmcrypt_inline.gitrepo import IDENTITY, ISOLATED, blob_id
+from dmcrypt_inline.targets import Recipe, Target
+
+SOURCE = "drivers/md/dm-crypt.c"
+BEFORE = "int version = 21;\n"
+AFTER = "int version = 22;\n"
+
+
+def git(place: Path, *arguments: str) -> str:
+    """Run git in `place`, as the tests' own identity."""
+    environment = {"PATH": "/usr/bin:/bin", **IDENTITY, **ISOLATED}
+    argv = ["git", "-C", str(place), *arguments]
+    return subprocess.run(argv, env=environment, check=True, capture_output=True, text=True).stdout
+
+
+def kernel_tree(place: Path, text: str = BEFORE) -> Path:
+    """A directory that looks like a kernel's, with a product of a build that .gitignore names."""
+    for name, content in {
+        SOURCE: text,
+        "Makefile": "all:\n",
+        ".gitignore": "*.o\n",
+        "drivers/md/dm-crypt.o": "built\n",
+    }.items():
+        path = place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return place
+
+
+def git_tree(place: Path, tag: str | None, text: str = BEFORE) -> Path:
+    """`kernel_tree` as a git repository, committed and perhaps tagged."""
+    kernel_tree(place, text)
+    git(place, "init", "-q")
+    git(place, "add", "-A")
+    git(place, "commit", "-q", "-m", "all")
+    if tag:
+        git(place, "tag", tag)
+    return place
+
+
+def make_target(place: Path) -> Target:
+    """A target whose queue lies in `place` and changes BEFORE to AFTER in one patch."""
+    work = git_tree(place / "work", None)
+    source = work / SOURCE
+    blob = blob_id(source)
+    source.write_text(AFTER)
+    git(work, "commit", "-q", "-a", "-m", "dm crypt: bump the version\n\nBecause.")
+    (place / "patches").mkdir()
+    git(work, "format-patch", "-q", "-1", "--no-signature", "-o", str(place / "patches"))
+    (place / "series").write_text("0001-dm-crypt-bump-the-version.patch\n")
+    recipe = Recipe("linux-source-0.1", "small-security", "0.1-1", "small.tar.xz", place / "base.patch")
+    return Target(
+        name="small",
+        upstream="a test",
+        tag="v0.1",
+        series=place / "series",
+        patches=place / "patches",
+        cover=place / "cover-letter.txt",
+        source=SOURCE,
+        recipe=recipe,
+        blobs={SOURCE: blob[:12]},
+        fragments={},
+    )

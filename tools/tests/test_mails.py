@@ -1,0 +1,87 @@
+"""Patches and cover letters as mails."""
+
+from __future__ import annotations
+
+import pytest
+
+from dmcrypt_inline.mails import cover_problems, index_problems, parse_mail, patch_problems
+
+AUTHOR = "A Long Name Of Some Maintainers <maintainers@users.noreply.host.example>"
+PATCH = """\
+From 04f48b416a8c7028223090cb1e78afcbddb47666 Mon Sep 17 00:00:00 2001
+From: A Long Name Of Some Maintainers
+ <maintainers@users.noreply.host.example>
+Date: Mon, 22 Jun 2020 00:00:00 +0000
+Subject: [PATCH 1/2] dm crypt: keep the place of a request in a structure that
+ outlives it
+
+Why.
+---
+ drivers/md/dm-crypt.c | 2 +-
+
+diff --git a/drivers/md/dm-crypt.c b/drivers/md/dm-crypt.c
+index 000ddfa..f7f0711 100644
+"""
+SHORT = PATCH.replace(" in a structure that\n outlives it", "")
+COVER = """\
+From: A <a@b.example>
+Subject: [PATCH 0/2] dm crypt: inline
+
+A (2):
+  dm crypt: keep the place of a
+    request
+  dm crypt: add
+"""
+
+
+def test_parse_mail_unfolds_its_headers() -> None:
+    mail = parse_mail(PATCH)
+    assert mail.author == AUTHOR
+    assert mail.tag == "PATCH 1/2"
+    assert mail.summary == "dm crypt: keep the place of a request in a structure that outlives it"
+    assert mail.body.startswith("Why.\n")
+
+
+@pytest.mark.parametrize("tag", ["PATCH", "PATCH 1/2", "PATCH v2 1/2", "RFC PATCH 1/2"])
+def test_a_proper_patch_passes(tag: str) -> None:
+    assert patch_problems(SHORT.replace("PATCH 1/2", tag), 1, 2, [AUTHOR]) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("maintainers@", "other@", "From: is"),
+        ("Why.\n", "Why.\n\nSigned-off-by: A <a@b.example>\n", "Signed-off-by"),
+        ("dm crypt: keep", "dm-crypt: keep", "starts with none of"),
+        ("of a request", "of a request that goes on and on and on and on", "characters, more than 70"),
+        ("PATCH 1/2", "PATCH 2/2", "the subject's tag is"),
+        ("[PATCH 1/2] ", "", "the subject's tag is"),
+    ],
+)
+def test_each_defect_of_a_patch_is_found(old: str, new: str, expected: str) -> None:
+    assert old in SHORT
+    (problem,) = patch_problems(SHORT.replace(old, new), 1, 2, [AUTHOR])
+    assert expected in problem
+
+
+def test_a_proper_cover_letter_passes() -> None:
+    assert cover_problems(COVER, ["dm crypt: keep the place of a request", "dm crypt: add"]) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("  dm crypt: add\n", "", "it does not list: dm crypt: add"),
+        ("0/2", "0/3", "the subject's tag is"),
+        ("\nA (2)", "\nSigned-off-by: A <a@b.example>\nA (2)", "Signed-off-by"),
+    ],
+)
+def test_each_defect_of_a_cover_letter_is_found(old: str, new: str, expected: str) -> None:
+    (problem,) = cover_problems(COVER.replace(old, new), ["dm crypt: keep the place of a request", "dm crypt: add"])
+    assert expected in problem
+
+
+def test_index_lines_are_held_against_the_truth() -> None:
+    assert index_problems(PATCH, {"000ddfab" + "0" * 32: "f7f0711a" + "0" * 32}) == []
+    assert index_problems(PATCH, {"000ddfab" + "0" * 32: "f7f0722a" + "0" * 32}) != []
+    assert index_problems(PATCH, {}) != []

@@ -1,0 +1,166 @@
+"""Cache entries come to exist whole or not at all, and a full disk is said to be full."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dmcrypt_inline import paths
+from dmcrypt_inline.errors import UserError
+from dmcrypt_inline.run import run
+
+TOOLS = Path(__file__).resolve().parents[1]
+
+
+def fill(part: Path) -> None:
+    (part / "file").write_text("whole")
+
+
+def test_an_entry_is_made_once(tmp_path: Path) -> None:
+    final = tmp_path / "entry"
+    paths.publish(final, fill, 0, "a test")
+    paths.publish(final, lambda _: pytest.fail("made twice"), 0, "a test")
+    assert (final / "file").read_text() == "whole"
+
+
+def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
+    def fail(part: Path) -> None:
+        fill(part)
+        raise UserError("no")
+
+    with pytest.raises(UserError, match="no"):
+        paths.publish(tmp_path / "entry", fail, 0, "a test")
+    assert [p.name for p in tmp_path.iterdir()] == [".entry.lock"]
+
+
+def test_a_killed_run_leaves_no_entry_and_the_next_one_clears_up(tmp_path: Path) -> None:
+    script = (
+        f"import sys, time; sys.path.insert(0, {str(TOOLS)!r})\n"
+        "from pathlib import Path\n"
+        "from dmcrypt_inline.paths import publish\n"
+        "def make(part):\n"
+        "    (part / 'half').touch()\n"
+        "    print('up', flush=True)\n"
+        "    time.sleep(60)\n"
+        f"publish(Path({str(tmp_path)!r}) / 'entry', make, 0, 'a test')\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        process.send_signal(signal.SIGKILL)
+    assert not (tmp_path / "entry").exists()
+    assert len(list(tmp_path.glob(".entry.part-*"))) == 1
+    paths.publish(tmp_path / "entry", fill, 0, "a test")
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".entry.lock", "entry"]
+    assert [p.name for p in (tmp_path / "entry").iterdir()] == ["file"]
+
+
+def test_a_concurrent_run_waits_and_takes_what_the_first_made(tmp_path: Path) -> None:
+    script = (
+        f"import sys, time; sys.path.insert(0, {str(TOOLS)!r})\n"
+        "from pathlib import Path\n"
+        "from dmcrypt_inline.paths import publish\n"
+        "def make(part):\n"
+        "    print('up', flush=True)\n"
+        "    time.sleep(1)\n"
+        "    (part / 'file').write_text('first')\n"
+        f"publish(Path({str(tmp_path)!r}) / 'entry', make, 0, 'a test')\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        begin = time.monotonic()
+        paths.publish(tmp_path / "entry", fill, 0, "a test")
+        assert time.monotonic() - begin > 0.5
+    assert (tmp_path / "entry" / "file").read_text() == "first"
+
+
+def test_a_program_that_outlives_a_killed_run_keeps_its_lock(tmp_path: Path) -> None:
+    script = (
+        f"import sys; sys.path.insert(0, {str(TOOLS)!r})\n"
+        "from pathlib import Path\n"
+        "from dmcrypt_inline.paths import publish\n"
+        "from dmcrypt_inline.run import run\n"
+        f"place = Path({str(tmp_path)!r})\n"
+        "def make(part):\n"
+        "    run(['sh', '-c', f'touch {place}/up; sleep 1; touch {place}/down'], log=place / 'log', timeout=60)\n"
+        "publish(place / 'entry', make, 0, 'a test')\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script]) as process:
+        while not (tmp_path / "up").exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+    assert not (tmp_path / "down").exists()
+    paths.publish(tmp_path / "entry", fill, 0, "a test")
+    assert (tmp_path / "down").exists()
+
+
+def test_too_little_space_is_said_before_the_work(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"not enough disk space for a test: .* needed") as caught:
+        paths.publish(tmp_path / "entry", lambda _: pytest.fail("started"), 1 << 60, "a test")
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_a_disk_that_fills_up_on_the_way_is_named(tmp_path: Path) -> None:
+    def fail(_part: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(UserError, match="the disk became full during a test"):
+        paths.publish(tmp_path / "entry", fail, 0, "a test")
+    assert not (tmp_path / "entry").exists()
+
+
+def test_a_program_that_fills_the_disk_is_understood(tmp_path: Path) -> None:
+    def fail(_part: Path) -> None:
+        run(["dd", "if=/dev/zero", "of=/dev/full", "bs=1k", "count=1"], log=tmp_path / "log", timeout=10)
+
+    with pytest.raises(UserError, match="the disk became full during a test"):
+        paths.publish(tmp_path / "entry", fail, 0, "a test")
+
+
+def test_other_failures_keep_their_own_words(tmp_path: Path) -> None:
+    def fail(_part: Path) -> None:
+        run(["sh", "-c", "echo broken; exit 1"], log=tmp_path / "log", timeout=10)
+
+    with pytest.raises(UserError, match="broken"):
+        paths.publish(tmp_path / "entry", fail, 0, "a test")
+
+
+def test_a_stamp_counts_for_its_own_key_only(tmp_path: Path) -> None:
+    assert not paths.is_complete(tmp_path, "key")
+    paths.stamp(tmp_path, "key")
+    assert paths.is_complete(tmp_path, "key")
+    assert not paths.is_complete(tmp_path, "other")
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"DMCRYPT_INLINE_CACHE": "{}/a", "XDG_CACHE_HOME": "{}/x", "HOME": "{}/h"}, "a"),
+        ({"XDG_CACHE_HOME": "{}/x", "HOME": "{}/h"}, "x/dmcrypt-inline"),
+        ({"HOME": "{}/h"}, "h/.cache/dmcrypt-inline"),
+    ],
+)
+def test_where_the_cache_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], expected: str
+) -> None:
+    for name in ("DMCRYPT_INLINE_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value.format(tmp_path))
+    assert paths.cache_dir() == tmp_path / expected
+    assert (tmp_path / expected).is_dir()
+
+
+def test_a_cache_that_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("DMCRYPT_INLINE_CACHE", str(tmp_path / "file" / "below"))
+    with pytest.raises(UserError, match="set DMCRYPT_INLINE_CACHE"):
+        paths.cache_dir()

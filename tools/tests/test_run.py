@@ -1,0 +1,87 @@
+"""The one function that runs programs: output, logs, failures, time limits."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dmcrypt_inline.run import CommandError, run
+
+
+def test_output_is_returned_and_appended_to_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    for word in ("one", "two"):
+        done = run(["sh", "-c", f"echo {word}; echo err >&2"], log=log, timeout=10)
+        assert done.output == f"{word}\nerr\n"
+        assert done.returncode == 0
+    expected = ""
+    for word in ("one", "two"):
+        expected += f"$ sh -c 'echo {word}; echo err >&2'\n{word}\nerr\n"
+    assert log.read_text() == expected
+
+
+def test_standard_input_and_environment_reach_the_program(tmp_path: Path) -> None:
+    done = run(["sh", "-c", "cat; echo $WORD"], log=tmp_path / "log", timeout=10, stdin=b"in ", env={"WORD": "env"})
+    assert done.output == "in env\n"
+
+
+def test_without_standard_input_a_reader_gets_its_end(tmp_path: Path) -> None:
+    assert run(["cat"], log=tmp_path / "log", timeout=10).output == ""
+
+
+def test_failure_names_command_log_and_last_lines(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with pytest.raises(CommandError) as caught:
+        run(["sh", "-c", "seq 100; exit 3"], log=log, timeout=10)
+    text = str(caught.value)
+    assert "exit status 3" in text
+    assert "sh -c 'seq 100; exit 3'" in text
+    assert str(log) in text
+    assert "    100" in text
+    assert "    80\n" not in text
+    assert caught.value.completed.returncode == 3
+
+
+def test_failure_is_only_reported_when_unchecked(tmp_path: Path) -> None:
+    assert run(["false"], log=tmp_path / "log", timeout=10, check=False).returncode == 1
+
+
+def test_a_missing_program_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="could not start no-such-program"):
+        run(["no-such-program"], log=tmp_path / "log", timeout=10)
+
+
+def test_no_shell_looks_at_the_arguments(tmp_path: Path) -> None:
+    assert run(["echo", "$HOME; *"], log=tmp_path / "log", timeout=10).output == "$HOME; *\n"
+
+
+def test_the_time_limit_kills_the_children_too(tmp_path: Path) -> None:
+    pidfile = tmp_path / "pid"
+    begin = time.monotonic()
+    with pytest.raises(CommandError, match="did not end within 1 s"):
+        run(["sh", "-c", f"sleep 60 & echo $! > {pidfile}; wait"], log=tmp_path / "log", timeout=1)
+    assert time.monotonic() - begin < 10
+    assert not alive(int(pidfile.read_text()))
+
+
+def test_a_program_that_ignores_the_polite_signal_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dmcrypt_inline.run.GRACE", 0.2)
+    stubborn = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+    )
+    with pytest.raises(CommandError) as caught:
+        run([sys.executable, "-c", stubborn], log=tmp_path / "log", timeout=1)
+    assert "up" in caught.value.completed.output
+
+
+def alive(pid: int) -> bool:
+    """Whether the process still runs; one that ended and was not waited for does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
