@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: GPL-2.0
+# Every target forwards to tools/dmcrypt-inline, which does the work.
+
+TARGET ?= linux-5.8
+PYTHON ?= python3
+
+FORWARD = $(PYTHON) tools/dmcrypt-inline $@ --target '$(TARGET)' \
+	$(if $(LINUX),--linux '$(LINUX)') $(if $(ACCEL),--accel '$(ACCEL)')
+
+.PHONY: help demo test check tree
+
+help:
+	@echo 'make demo     from nothing to a booted kernel with inline dm-crypt, shown and measured'
+	@echo 'make test     every check and test; the last line counts them'
+	@echo 'make check    the checks that need no guest'
+	@echo 'make tree     build/TARGET/tree, a git repository with the tags base and series'
+	@echo 'make help     this text'
+	@echo
+	@echo 'All of them take'
+	@echo '  TARGET=NAME     what the queue applies to (default: linux-5.8)'
+	@echo '  LINUX=DIR       your own kernel checkout or source tree, which is only read'
+	@echo '  ACCEL=kvm|tcg   how the guest runs (default: KVM where a trial boot works)'
+	@echo
+	@echo 'One stage at a time, with more help: tools/dmcrypt-inline --help'
+
+demo test check tree:
+	@$(FORWARD)

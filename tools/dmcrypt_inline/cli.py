@@ -1,0 +1,89 @@
+"""The command line: one sub-command a stage, and the two that do it all."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from . import commands
+from .errors import UserError
+from .progress import say
+from .targets import TARGETS
+
+DESCRIPTION = """\
+Prepare, build, boot, test and measure the inline dm-crypt patch queues.
+
+The stages, each using what the ones before it left in build/<target> and in
+the cache: base tree -> queue applied (tree) -> built -> booted in a guest.
+"""
+
+# Left by a calling make, git hook or kernel work: each would change what our own make and git do.
+FOREIGN = ("MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARCH", "CROSS_COMPILE", "LOCALVERSION")
+FOREIGN_PREFIXES = ("KBUILD_", "KCONFIG_", "GIT_")
+FOREIGN_SHORT = ("C", "M", "O", "V", "W", "TARGET", "LINUX", "ACCEL")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    top = argparse.ArgumentParser(
+        prog="dmcrypt-inline", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    stages = top.add_subparsers(title="stages", dest="stage", metavar="STAGE", required=True)
+    common = argparse.ArgumentParser(add_help=False)
+    names = ", ".join(TARGETS)
+    common.add_argument(
+        "--target", default="linux-5.8", help=f"what the queue applies to: {names} (default: %(default)s)"
+    )
+    common.add_argument(
+        "--linux",
+        metavar="DIR",
+        help="your own kernel checkout or source tree; it is only read (default: the embedded base)",
+    )
+    common.add_argument(
+        "--accel", choices=("kvm", "tcg"), help="how the guest runs (default: KVM where a trial boot works, else TCG)"
+    )
+    for name, text in (
+        ("tree", "make build/<target>/tree, a git repository with the tags base and series"),
+        (
+            "check",
+            "no guest: lint of patches, cover letter, shell, Python and text; each patch builds without warnings",
+        ),
+        ("test", "check, the tools' own tests, and the guest tests; the last line counts them"),
+        ("demo", "from nothing to a booted kernel with inline dm-crypt, shown and measured"),
+    ):
+        stages.add_parser(name, parents=[common], help=text, description=text[0].upper() + text[1:] + ".")
+    return top
+
+
+def clean_environment() -> None:
+    """Take out of our environment what would steer the programs we run."""
+    for name in list(os.environ):
+        if name in FOREIGN or name in FOREIGN_SHORT or name.startswith(FOREIGN_PREFIXES):
+            del os.environ[name]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one stage; returns the exit status: 0 done, 1 failed, 130 interrupted."""
+    given = parser().parse_args(arguments)
+    clean_environment()
+    signal.signal(signal.SIGTERM, _interrupt)
+    linux = Path(given.linux) if given.linux else None
+    try:
+        return commands.COMMANDS[given.stage](given.target, linux, given.accel)
+    except UserError as error:
+        sys.stdout.flush()
+        print(f"\ndmcrypt-inline: {error}", file=sys.stderr, flush=True)
+        return 1
+    except KeyboardInterrupt:
+        say("\ninterrupted; run the same command again to go on")
+        return 130
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """SIGTERM ends like Ctrl-C: children killed, half-made things removed."""
+    raise KeyboardInterrupt

@@ -1,0 +1,122 @@
+"""make demo: tables, a LUKS2 volume and a short measurement in one boot."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from . import accel as accelerator
+from .build import Kernel, Module
+from .errors import UserError
+from .guest import run_guest
+from .paths import build_dir
+from .progress import say
+from .results import environment, write
+from .series import Tree
+from .w1 import CELLS, Cell, summarise
+
+ROUNDS = 7
+TIMEOUT = 600.0  # seconds; it takes about 90 on 2 cores without KVM
+
+# What the queue promises for W1: (cell, direction, times the base's default path).
+PROMISES = (
+    ("series:both", "read", 6.0),
+    ("series:both", "write", 7.0),
+    ("series:default", "read", 0.97),
+    ("series:default", "write", 0.97),
+)
+
+
+def run(tree: Tree, kernel: Kernel, modules: Mapping[str, Module], accel: str | None) -> int:
+    """Show the queue at work on the fast kernel; `modules` has base and series.
+
+    Returns 0: figures are compared with what the queue promises and shown, but a
+    busy machine is no error. Raises UserError when a step in the guest fails or
+    the kernel complains.
+    """
+    out = build_dir(kernel.target) / "demo"
+    chosen = accelerator.choose(kernel, accel)
+    say(f"booting Linux {kernel.release} ({kernel.flavour}, {chosen}); console: {out / 'guest' / 'console.log'}")
+    load = os.getloadavg()
+    result = run_guest(
+        kernel,
+        "demo.sh",
+        name="demo",
+        out=out / "guest",
+        accel=chosen,
+        timeout=TIMEOUT,
+        inputs={f"variants/{name}.ko": modules[name].path for name in ("base", "series")},
+        env={"ROUNDS": str(ROUNDS)},
+        on_line=say,
+    )
+    result.require_success()
+    raw = _read_rounds(result.results)
+    cells = summarise(raw)
+    verdicts = judge(cells)
+    where = environment(tree, kernel, {name: modules[name] for name in ("base", "series")}, chosen)
+    path = write(
+        out / "results.json",
+        where,
+        {
+            "seconds": result.seconds,
+            "load_average": load,
+            "cells": [asdict(cell) for cell in cells],
+            "promises": verdicts,
+            "tables": _read_tables(result.results),
+            "fio": raw,
+        },
+    )
+    say(render(cells))
+    for verdict in verdicts:
+        say(str(verdict["text"]))
+    say(f"results: {path}")
+    return 0
+
+
+def _read_rounds(results: Path) -> list[list[dict[str, object]]]:
+    rounds = []
+    for number in range(1, ROUNDS + 1):
+        files = [results / f"w1-{number}-{variant}.json" for variant in ("base", "series")]
+        try:
+            rounds.append([json.loads(path.read_text()) for path in files])
+        except (OSError, ValueError) as error:
+            raise UserError(f"round {number} left no result that can be read: {error}") from error
+    return rounds
+
+
+def _read_tables(results: Path) -> dict[str, str]:
+    return {path.stem: path.read_text() for path in sorted(results.glob("w1-1-*.tables"))}
+
+
+def judge(cells: Sequence[Cell]) -> list[dict[str, object]]:
+    """Compare the medians with the promises: what was promised, what came, whether it was kept."""
+    ratio = {(cell.name, cell.direction): cell.ratio for cell in cells}
+    verdicts: list[dict[str, object]] = []
+    for name, direction, promised in PROMISES:
+        measured = ratio[name, direction].median
+        kept = measured >= promised
+        text = (
+            f"{'kept' if kept else 'MISSED'}: {name} {direction} {measured:.2f} of base:default, promised {promised:g}"
+        )
+        verdicts.append({"text": text, "measured": measured, "promised": promised, "kept": kept})
+    return verdicts
+
+
+def render(cells: Sequence[Cell]) -> str:
+    """The table for the terminal: medians, spread, ratio to the base's default path of the same round."""
+    found = {(cell.name, cell.direction): cell for cell in cells}
+    lines = [
+        "",
+        f"4k, one job, RAM disk, null cipher; medians of {ROUNDS} rounds, spread: quartiles over median",
+        f"{'':28}{'read MiB/s':>11}{'spread':>8}{'x base':>8}{'write MiB/s':>13}{'spread':>8}{'x base':>8}",
+    ]
+    for name in CELLS:
+        row = f"{name:28}"
+        for direction, width in (("read", 11), ("write", 13)):
+            cell = found[name, direction]
+            row += f"{cell.throughput.median:>{width}.1f}{cell.throughput.iqr:>8.1%}{cell.ratio.median:>8.2f}"
+        lines.append(row)
+    return "\n".join(lines) + "\n"

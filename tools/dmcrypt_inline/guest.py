@@ -1,0 +1,246 @@
+"""Boot a kernel with the host's own user space and run one script in it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import host
+from .build import Kernel
+from .complaints import Complaint, scan
+from .errors import UserError
+from .run import CommandError, run
+from .targets import TOOLS
+
+GUEST_SCRIPTS = TOOLS / "guest"
+SHARE = "run/guest"  # where the guest finds the shared directory; enter.sh knows it too
+# The emulator runs the string instructions that "erms" advertises byte by byte,
+# which makes every copy in kernel and libc look far too dear.
+CPU = "max,-erms"
+GRACE = 20.0  # seconds for what a guest still has to say after its kernel's first complaint
+VCPU = re.compile(r"CPU (\d+)/")  # QEMU's name of the thread that runs a virtual CPU
+POLL = 0.2  # seconds between two looks at what the guest wrote
+TAIL_LINES = 25
+
+# The root never changes under the guest, so it may cache all of it; the shared
+# directory is not cached. HPET, the default clock under TCG, costs more than the I/O under test. A panic
+# or an oops ends the guest at once: virtme-run adds panic=-1 and -no-reboot.
+KERNEL_ARGS = (
+    "rootflags=version=9p2000.L,trans=virtio,access=any,msize=524288,cache=loose",
+    "clocksource=tsc",
+    "tsc=reliable",
+    "loglevel=7",
+    "oops=panic",
+)
+
+
+@dataclass(frozen=True)
+class GuestResult:
+    """How one guest run ended.
+
+    `status` is the script's exit status, None when the guest ended before the
+    script did; `why` then says how. `seconds` is the time of the whole run.
+    `console` is the kernel's log, `output` what the script printed, `results`
+    the directory of the files it left.
+    """
+
+    name: str
+    status: int | None
+    why: str
+    seconds: float
+    accel: str
+    console: Path
+    output: Path
+    results: Path
+    complaints: tuple[Complaint, ...]
+
+    def require_success(self) -> None:
+        """Raise UserError unless the script succeeded and the kernel had nothing to complain about."""
+        if self.status == 0 and not self.complaints:
+            return
+        if self.complaints:
+            first = self.complaints[0]
+            shown, what = first.excerpt, f"the kernel complained {len(self.complaints)} times, first: {first.first}"
+        elif self.status is None:
+            shown, what = tail(self.console), self.why
+        else:
+            shown, what = tail(self.output), f"the script ended with exit status {self.status}"
+        quoted = "\n".join("    " + line for line in shown.splitlines())
+        raise UserError(f"guest {self.name}: {what}\n  console: {self.console}\n  output: {self.output}\n{quoted}")
+
+
+def tail(path: Path) -> str:
+    """The last lines of a log, "" when there is none."""
+    try:
+        return "\n".join(path.read_text(errors="replace").splitlines()[-TAIL_LINES:])
+    except OSError:
+        return ""
+
+
+def run_guest(
+    kernel: Kernel,
+    script: str,
+    *,
+    name: str,
+    out: Path,
+    accel: str,
+    timeout: float,
+    inputs: Mapping[str, Path] | None = None,
+    env: Mapping[str, str] | None = None,
+    cpus: int = 2,
+    memory: str = "3G",
+    cpu: str = CPU,
+    kernel_args: Sequence[str] = (),
+    expected: Sequence[str] = (),
+    grace: float = GRACE,
+    on_line: Callable[[str], None] | None = None,
+) -> GuestResult:
+    """Run `script` (a file of tools/guest) as root in a guest.
+
+    `inputs` maps names below $INPUT to the files or directories of the host that
+    are copied there; *.ko below modules/ can be loaded with modprobe. `out` is
+    the run's own directory and is emptied first. `accel` is "kvm" or "tcg" (see
+    accel.py), `cpu` the emulated CPU (KVM always shows the host's), `timeout` in
+    seconds, and so is `grace`, which a guest has left after its kernel's first
+    complaint. `expected` is for complaints.scan; `on_line` gets each line that
+    the script prints. Raises UserError when the guest cannot even be started.
+    """
+    share = _prepare(kernel, out, {**(inputs or {}), "guest": GUEST_SCRIPTS}, env or {})
+    console, output = out / "console.log", share / "output"
+    watch = _Watch(
+        console=console, output=output, pidfile=out / "qemu.pid", expected=expected, grace=grace, on_line=on_line
+    )
+    argv: list[str | Path] = [host.python_env() / "bin" / "virtme-run", "--kimg", kernel.image, "--mods", "none"]
+    argv += ["--root", "/", "--force-9p", "--disable-microvm", "--rwdir", f"{SHARE}={share}"]
+    argv += ["--memory", memory, "--cpus", str(cpus), "--show-boot-console"]
+    argv += ["--script-sh", f"/{SHARE}/input/guest/enter.sh {shlex.quote(script)}"]
+    for arg in (*KERNEL_ARGS, *kernel_args):
+        argv += ["--kopt", arg]
+    argv += [] if accel == "kvm" else ["--disable-kvm"]
+    argv += ["--qemu-opts", "-name", "guest,debug-threads=on", "-pidfile", watch.pidfile, *([] if accel == "kvm" else ["-cpu", cpu])]
+    why = "the guest ended before its script did"
+    start = time.monotonic()
+    with watch:
+        try:
+            # virtme-run gives the kernel's console to its standard error.
+            run(argv, log=console, timeout=timeout, env={"TMPDIR": str(out / "tmp")}, check=False)
+        except CommandError as error:
+            if error.completed.seconds < timeout:
+                raise
+            why = f"the guest did not end within {timeout:.0f} s"
+    return GuestResult(
+        name=name,
+        status=_status(share / "status"),
+        why=watch.stopped or why,
+        seconds=time.monotonic() - start,
+        accel=accel,
+        console=console,
+        output=output,
+        results=share / "results",
+        complaints=scan(console.read_text(errors="replace"), expected),
+    )
+
+
+def _prepare(kernel: Kernel, out: Path, inputs: Mapping[str, Path], env: Mapping[str, str]) -> Path:
+    """Fill the directory shared with the guest, private to the user, and return it."""
+    shutil.rmtree(out, ignore_errors=True)
+    share = out / "share"
+    for directory in (out / "tmp", share / "input" / "modules", share / "results"):
+        directory.mkdir(parents=True)
+    out.chmod(0o700)
+    for module in sorted(kernel.modules.glob("*.ko")):
+        shutil.copy(module, share / "input" / "modules")
+    for name, source in inputs.items():
+        target = share / "input" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
+    lines = [f"export {key}={shlex.quote(value)}\n" for key, value in env.items()]
+    (share / "input" / "environment").write_text("".join(lines))
+    return share
+
+
+def _status(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+class _Watch:
+    """Follow a guest while it runs: pass on its lines, end it soon after a complaint."""
+
+    def __init__(
+        self,
+        *,
+        console: Path,
+        output: Path,
+        pidfile: Path,
+        expected: Sequence[str],
+        grace: float,
+        on_line: Callable[[str], None] | None,
+    ) -> None:
+        self.console, self.output, self.pidfile = console, output, pidfile
+        self.expected, self.grace, self.on_line = expected, grace, on_line
+        self.stopped = ""
+        self._pinned = False
+        self._seen = self._scanned = 0
+        self._complained: float | None = None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+
+    def __enter__(self) -> _Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        while not self._ended.wait(POLL):
+            self._pin()
+            self._pass_on(whole_lines_only=True)
+            self._stop_after_complaint()
+        self._pass_on(whole_lines_only=False)
+
+    def _pin(self) -> None:
+        """Give each virtual CPU a CPU of the host: two that share one measure its scheduler."""
+        if self._pinned or not self.pidfile.exists():
+            return
+        self._pinned = True
+        hosts = sorted(os.sched_getaffinity(0))
+        for task in sorted(Path(f"/proc/{self.pidfile.read_text().strip()}/task").iterdir()):
+            thread = VCPU.match((task / "comm").read_text())
+            if thread:
+                os.sched_setaffinity(int(task.name), {hosts[int(thread[1]) % len(hosts)]})
+
+    def _pass_on(self, whole_lines_only: bool) -> None:
+        if self.on_line is None or not self.output.exists():
+            return
+        with self.output.open("rb") as source:
+            source.seek(self._seen)
+            fresh = source.read()
+        if whole_lines_only:
+            fresh = fresh[: fresh.rfind(b"\n") + 1]
+        self._seen += len(fresh)
+        for line in fresh.decode(errors="replace").splitlines():
+            self.on_line(line)
+
+    def _stop_after_complaint(self) -> None:
+        now = time.monotonic()
+        if self._complained is None:
+            size = self.console.stat().st_size if self.console.exists() else 0
+            if size != self._scanned and scan(self.console.read_text(errors="replace"), self.expected):
+                self._complained = now
+            self._scanned = size
+        elif now > self._complained + self.grace and not self.stopped:
+            self.stopped = f"the kernel complained; the guest was stopped {self.grace:.0f} s later"
+            os.kill(int(self.pidfile.read_text()), signal.SIGTERM)

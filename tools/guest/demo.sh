@@ -1,0 +1,106 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The demonstration: tables, a LUKS2 volume, a short measurement. Needs the
+# modules $INPUT/variants/{base,series}.ko and $ROUNDS; leaves fio's JSON and the
+# tables it measured in $RESULTS.
+
+here=$(dirname "$0")
+. "$here/w1.sh"
+
+BOTH="no_read_workqueue no_write_workqueue"
+NULL_CIPHER="capi:ecb(cipher_null) -"
+
+die() {
+	echo "FAILED: $*"
+	exit 1
+}
+
+same() { # WHAT EXPECTED ACTUAL
+	[ "$2" = "$3" ] || die "$1: expected \"$2\", got \"$3\""
+}
+
+load() { # VARIANT
+	insmod "$INPUT/variants/$1.ko" || die "the module $1 does not load"
+}
+
+version() {
+	dmsetup targets | awk '$1 == "crypt" { print $2 }'
+}
+
+# The optional arguments of a mapping, without their count.
+flags_of() {
+	dmsetup table "$1" | cut -d ' ' -f 10-
+}
+
+tables() {
+	local flags table back sectors number
+
+	echo "== Tables: given, read back, created again from what was read"
+	sectors=$(blockdev --getsz /dev/ram0)
+	number=$(printf '%d:%d' "0x$(stat -c %t /dev/ram0)" "0x$(stat -c %T /dev/ram0)")
+	for flags in "" " 1 no_read_workqueue" " 1 no_write_workqueue" " 2 $BOTH"; do
+		table="0 $sectors crypt $NULL_CIPHER 0 $number 0$flags"
+		dmsetup create table --table "$table" || die "dmsetup create"
+		back=$(dmsetup table --showkeys table)
+		dmsetup remove --retry table || die "dmsetup remove"
+		same "table" "$table" "$back"
+		dmsetup create table --table "$back" || die "dmsetup create from what was read back"
+		same "table created again" "$table" "$(dmsetup table --showkeys table)"
+		dmsetup remove --retry table || die "dmsetup remove"
+		echo "   same: $back"
+	done
+}
+
+# luks_open [OPTION]...: the passphrase is fixed, and no secret.
+luks_open() {
+	printf 'not a secret' | cryptsetup open --key-file=- "$@" /dev/ram0 volume || die "cryptsetup open $*"
+	echo "   opened with: ${*:-no options}; in force: $(flags_of volume)"
+}
+
+contents() {
+	mount /dev/mapper/volume "$HOME/mnt" || die "mount"
+	sha256sum <"$HOME/mnt/data"
+	umount "$HOME/mnt" || die "umount"
+}
+
+luks() {
+	local written flags=(--perf-no_read_workqueue --perf-no_write_workqueue)
+
+	echo "== A LUKS2 volume with an ext4 file system ($(cryptsetup --version | cut -d " " -f 1,2))"
+	printf 'not a secret' | cryptsetup luksFormat --type luks2 --batch-mode --key-file=- \
+		--sector-size 512 --pbkdf pbkdf2 --pbkdf-force-iterations 1000 /dev/ram0 || die "cryptsetup luksFormat"
+	luks_open "${flags[@]}"
+	same "flags of the volume" "$BOTH" "$(flags_of volume)"
+	mkdir -p "$HOME/mnt"
+	mkfs.ext4 -q /dev/mapper/volume || die "mkfs.ext4"
+	mount /dev/mapper/volume "$HOME/mnt" || die "mount"
+	head -c 8M /dev/urandom >"$HOME/mnt/data" || die "writing"
+	written=$(sha256sum <"$HOME/mnt/data")
+	umount "$HOME/mnt" || die "umount"
+	same "data read back with the flags" "$written" "$(contents)"
+	cryptsetup close volume || die "cryptsetup close"
+	luks_open
+	same "flags of the volume" "" "$(flags_of volume)"
+	same "data read back without the flags" "$written" "$(contents)"
+	cryptsetup close volume || die "cryptsetup close"
+	luks_open "${flags[@]}"
+	same "flags of the volume" "$BOTH" "$(flags_of volume)"
+	same "data read back with the flags" "$written" "$(contents)"
+	cryptsetup close volume || die "cryptsetup close"
+	echo "   the same 8 MiB each time: ${written%% *}"
+}
+
+modprobe brd rd_nr=1 rd_size=65536 || die "no RAM disk"
+load series
+echo "== dm-crypt target version: $(version)"
+same "target version" "v1.22.0" "$(version)"
+tables
+luks
+rmmod dm_crypt || die "rmmod"
+
+echo "== Throughput: RAM disk, null cipher, 4k, one job"
+for ((round = 1; round <= ROUNDS; round++)); do
+	w1_round "$round"
+	echo "   round $round of $ROUNDS"
+done

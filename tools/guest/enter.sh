@@ -1,0 +1,41 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# The first program of ours in a guest: enter.sh SCRIPT
+#
+# The host's root is read-only here; what a script writes goes to tmpfs or to
+# $RESULTS, a directory shared with the host. What it prints goes to a file that
+# the host follows while it grows.
+
+share=/run/guest
+input=/run/input
+modules=/run/modules
+
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin
+export HOME=/dev/shm TMPDIR=/dev/shm LC_ALL=C.UTF-8
+export INPUT=$input RESULTS=$share/results
+exec </dev/null >"$share/output" 2>&1
+umask 077
+
+# The shared directory is not cached: run from memory.
+cp -r "$share/input" "$input"
+
+# The kernel's own path to modprobe must find the modules too.
+release=$(uname -r)
+mkdir -p "$modules/lib/modules/$release"
+cp "$input"/modules/*.ko "$modules/lib/modules/$release/"
+depmod -b "$modules" "$release" 2>/dev/null
+export MODPROBE_OPTIONS="-d $modules"
+printf '#!/bin/sh\nexec modprobe -d %s "$@"\n' "$modules" >/run/modprobe
+chmod 755 /run/modprobe
+echo /run/modprobe >/proc/sys/kernel/modprobe
+
+# Without a udev daemon, device mapper's tools must make their nodes themselves.
+[ -S /run/udev/control ] || export DM_DISABLE_UDEV=1
+
+# shellcheck source=/dev/null
+. "$input/environment"
+cd /dev/shm || exit 1
+"$input/guest/$1"
+echo $? >"$share/status.part"
+mv "$share/status.part" "$share/status"

@@ -1,0 +1,29 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Claim: a write whose encryption completes asynchronously is submitted from a
+# context that may sleep, so that it can wait for a device that has no free tag.
+# Needs: root, dmsetup, fio, null_blk, cryptd; CONFIG_DEBUG_ATOMIC_SLEEP helps.
+# Endangers: nothing but devices of its own - on a kernel that does it wrong the
+# preemption count is corrupted: run it in a guest.
+
+here=$(dirname "$0")
+. "$here/ktap.sh"
+. "$here/dm_crypt.sh"
+
+# writes_wait MODE: a slow disk with 2 tags, 128 requests for them.
+writes_wait() {
+	null_disk slow 64 irqmode=2 completion_nsec=200000 hw_queue_depth=2
+	map_flags tags "$ASYNC_XTS" 64 "$1" || return 0
+	verified_io "$1" "$MAPPED" --rw=randwrite --bs=64k --iodepth=64 --numjobs=2 \
+		--size=16M --offset_increment=32M
+	no_complaints
+}
+
+require_root
+require_programs dmsetup fio
+require_null_blk
+require_flags
+
+CLAIMS=("writes_wait no_write" "writes_wait both")
+run_claims

@@ -1,0 +1,79 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Claim: optional arguments that make no sense are refused with EINVAL and a
+# message in the kernel log, and nothing is created.
+# Needs: root, dmsetup, null_blk. Endangers: nothing but devices of its own.
+
+here=$(dirname "$0")
+. "$here/ktap.sh"
+. "$here/dm_crypt.sh"
+
+# refused MESSAGE OPTIONAL...: the words go into the table as they are.
+refused() {
+	local message=$1 output status
+
+	shift
+	mark_log
+	output=$(dmsetup create "$NAME" --table "$TABLE $*" 2>&1)
+	status=$?
+	want "dmsetup create with: $*" failure "$([ "$status" -eq 0 ] && echo success || echo failure)"
+	[ "$status" -ne 0 ] || dmsetup remove --retry "$NAME"
+	want "errno" "Invalid argument" "$(grep -o 'Invalid argument' <<<"$output" | head -n 1)"
+	want "kernel message" "$message" "$(log_since_mark | grep -oF "$message" | head -n 1)"
+	want "mapping left behind" "" "$(dmsetup ls | grep -wF "$NAME")"
+}
+
+unknown_word() {
+	refused "Invalid feature arguments" 1 no_read_workqueues
+	refused "Invalid feature arguments" 1 no_workqueue
+	refused "Invalid feature arguments" 2 no_read_workqueue no_writeworkqueue
+}
+
+# Each optional argument once makes eight; a ninth cannot be meant.
+nine_arguments() {
+	refused "Invalid number of feature args" 9 allow_discards same_cpu_crypt \
+		submit_from_crypt_cpus no_read_workqueue no_write_workqueue \
+		sector_size:4096 iv_large_sectors no_read_workqueue no_read_workqueue
+}
+
+# With eight the count is right, so that another mistake is what is refused.
+eight_arguments_are_counted_right() {
+	refused "Invalid feature arguments" 8 allow_discards same_cpu_crypt \
+		submit_from_crypt_cpus no_read_workqueue no_write_workqueue \
+		sector_size:4096 iv_large_sectors nonsense
+}
+
+count_above_the_words() {
+	refused "Invalid number of feature args" 2 no_read_workqueue
+}
+
+# The kernel has always dropped what lies beyond the count; it must not half apply.
+words_beyond_the_count_have_no_effect() {
+	map beyond "$TABLE 1 no_read_workqueue no_write_workqueue"
+	want "arguments in force" "1 no_read_workqueue" \
+		"$(dmsetup table "$PREFIX-beyond" | cut -d ' ' -f 9-)"
+}
+
+count_is_no_number() {
+	refused "Invalid number of feature args" one no_read_workqueue
+	refused "Invalid number of feature args" no_read_workqueue
+	refused "Invalid number of feature args" -1 no_read_workqueue
+}
+
+value_given_to_a_flag() {
+	refused "Invalid feature arguments" 1 no_read_workqueue:1
+	refused "Invalid feature arguments" 1 no_write_workqueue=0
+}
+
+require_root
+require_programs dmsetup
+require_null_blk
+require_flags
+null_disk backing 64
+NAME=$PREFIX-refused
+TABLE="0 $(sectors_of "$DISK") crypt aes-xts-plain64 $(key 64) 0 $DISK 0"
+
+CLAIMS=(unknown_word nine_arguments eight_arguments_are_counted_right count_above_the_words
+	words_beyond_the_count_have_no_effect count_is_no_number value_given_to_a_flag)
+run_claims

@@ -1,0 +1,55 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Claim: the flags can be switched by reloading the table while I/O runs: no
+# error, no wrong data, and each table says what was loaded.
+# Needs: root, dmsetup, fio, null_blk. Endangers: nothing but devices of its own.
+
+here=$(dirname "$0")
+. "$here/ktap.sh"
+. "$here/dm_crypt.sh"
+
+# switch_to NAME MODE: as an administrator would, with I/O in flight.
+switch_to() {
+	# shellcheck disable=SC2086
+	dmsetup load "$1" --table "$(crypt_table "$DISK" "$CIPHER" "$KEY" ${FLAGS[$2]})" &&
+		dmsetup suspend "$1" && dmsetup resume "$1"
+	want "status of switching to $2" 0 $?
+	want "flags after switching to $2" "${FLAGS[$2]}" \
+		"$(dmsetup table "$1" | cut -d ' ' -f 10-)"
+}
+
+# every_switch_keeps_data IRQMODE CIPHER: at least two rounds through the modes.
+every_switch_keeps_data() {
+	local CIPHER=$2 KEY errors switches=0
+
+	KEY=$(key 64)
+	null_disk switched 64 "irqmode=$1" completion_nsec=20000
+	map_flags switched "$CIPHER" 64 default || return 0
+	errors=$(mktemp) || broken "mktemp failed"
+	defer rm "$errors"
+	(
+		ktap_verdict="" ktap_cleanups=()
+		verified_io switched "$MAPPED" --rw=randwrite --bsrange=4k-64k --iodepth=16 \
+			--size=48M --verify_backlog=64 --loops=20 --time_based --runtime=12
+		[ -z "$ktap_verdict" ]
+	) >"$errors" &
+	while kill -0 $! 2>/dev/null; do
+		switch_to "$PREFIX-switched" "${MODES[switches++ % 4]}" || break
+	done
+	wait $!
+	want "status of the verified I/O" 0 $?
+	cat "$errors"
+	want "8 switches or more while it ran (were $switches)" yes "$([ $switches -ge 8 ] && echo yes || echo no)"
+	no_complaints
+}
+
+require_root
+require_programs dmsetup fio
+require_null_blk
+require_flags
+
+CLAIMS=("every_switch_keeps_data 1 aes-xts-plain64"
+	"every_switch_keeps_data 2 aes-xts-plain64"
+	"every_switch_keeps_data 2 $ASYNC_XTS")
+run_claims

@@ -1,0 +1,34 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Claim: a crypto queue that is full delays reads and writes; it fails none.
+# Needs: root, dmsetup, fio, null_blk, cryptd. The queue is full sooner when the
+# kernel was booted with cryptd.cryptd_max_cpu_qlen=4.
+# Endangers: nothing but devices of its own.
+
+here=$(dirname "$0")
+. "$here/ktap.sh"
+. "$here/dm_crypt.sh"
+
+# no_io_fails MODE CIPHER: 2 jobs of 32 requests of 128 sectors each are more
+# than any queue takes, cryptd's default of 1000 included.
+no_io_fails() {
+	null_disk crowded 64 irqmode=2 completion_nsec=20000
+	map_flags queue "$2" 64 "$1" || return 0
+	verified_io "$1" "$MAPPED" --rw=randwrite --bs=64k --iodepth=32 --numjobs=2 \
+		--size=16M --offset_increment=32M
+	no_complaints
+}
+
+require_root
+require_programs dmsetup fio
+require_null_blk
+require_flags
+
+CLAIMS=()
+for mode in no_read no_write both; do
+	CLAIMS+=("no_io_fails $mode $ASYNC_XTS")
+done
+# Synchronous by its name, but in an interrupt it may have to use cryptd.
+CLAIMS+=("no_io_fails both aes-xts-plain64")
+run_claims

@@ -1,0 +1,32 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Claim: the IV generators that encrypt (eboiv, elephant: BitLocker volumes) do
+# not sleep where no_read_workqueue decrypts, nor does elephant's step after
+# decryption.
+# Needs: root, dmsetup, fio, null_blk; CONFIG_DEBUG_ATOMIC_SLEEP makes it certain.
+# Endangers: nothing but devices of its own.
+
+here=$(dirname "$0")
+. "$here/ktap.sh"
+. "$here/dm_crypt.sh"
+
+# iv_does_not_sleep IRQMODE MODE CIPHER KEY_BYTES
+iv_does_not_sleep() {
+	null_disk completing 32 "irqmode=$1" completion_nsec=10000
+	map_flags iv "$3" "$4" "$2" || return 0
+	verified_io "$2" "$MAPPED" --rw=randwrite --bs=16k --iodepth=16 --size=4M
+	no_complaints
+}
+
+require_root
+require_programs dmsetup fio
+require_null_blk
+require_flags
+
+CLAIMS=()
+for irqmode in 1 2; do
+	CLAIMS+=("iv_does_not_sleep $irqmode no_read aes-cbc-eboiv 32"
+		"iv_does_not_sleep $irqmode both aes-cbc-elephant 64")
+done
+run_claims

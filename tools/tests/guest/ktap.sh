@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# KTAP for shell tests: one line a claim, cleanup in reverse order.
+#
+# A test file sources this, fills the array CLAIMS and calls run_claims. Each
+# entry is a function with its arguments and at the same time the claim's name:
+#
+#	CLAIMS=("unknown_word_is_refused" "same_data aes-xts-plain64 512")
+#	run_claims
+#
+# A claim fails when it returns non-zero or when one of its `want` fails.
+# Exit status: 0 all passed or skipped, 1 something failed, 4 all skipped.
+
+KSFT_FAIL=1
+KSFT_SKIP=4
+
+ktap_cleanups=()
+ktap_verdict=""
+ktap_skipped=""
+
+diag() {
+	printf '%s\n' "$*" | sed 's/^/# /'
+}
+
+# The machine cannot run any of this: say why and leave.
+skip_all() {
+	printf 'KTAP version 1\n1..0 # SKIP %s\n' "$*"
+	exit "$KSFT_SKIP"
+}
+
+# What the claims stand on does not work: that is an error, never a skip.
+broken() {
+	printf 'Bail out! %s\n' "$*"
+	exit "$KSFT_FAIL"
+}
+
+# skip REASON: this claim cannot be tried here. The caller returns after it.
+skip() {
+	ktap_skipped=$*
+}
+
+# want WHAT EXPECTED ACTUAL
+want() {
+	[ "$2" = "$3" ] && return 0
+	diag "$1"
+	diag "  expected: $2"
+	diag "  actual:   $3"
+	ktap_verdict=failed
+	return 1
+}
+
+# defer COMMAND...: undo what was just acquired, last in first out, at the end
+# of the claim, or of the file when no claim is running.
+defer() {
+	ktap_cleanups+=("$(printf '%q ' "$@")")
+}
+
+# undo DEPTH: run the deferred commands until only DEPTH are left.
+undo() {
+	local command
+
+	while [ "${#ktap_cleanups[@]}" -gt "$1" ]; do
+		command=${ktap_cleanups[-1]}
+		unset 'ktap_cleanups[-1]'
+		if ! eval "$command"; then
+			diag "cleanup failed: $command"
+			ktap_verdict=failed
+		fi
+	done
+}
+
+trap 'undo 0' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+run_claims() {
+	local claim number=0 failed=0 skipped=0 depth=${#ktap_cleanups[@]}
+
+	printf 'KTAP version 1\n1..%d\n' "${#CLAIMS[@]}"
+	for claim in "${CLAIMS[@]}"; do
+		number=$((number + 1))
+		ktap_verdict="" ktap_skipped=""
+		# The words of a claim are a function and its arguments.
+		# shellcheck disable=SC2086
+		$claim || ktap_verdict=failed
+		undo "$depth"
+		if [ -n "$ktap_verdict" ]; then
+			failed=$((failed + 1))
+			printf 'not ok %d %s\n' "$number" "$claim"
+		elif [ -n "$ktap_skipped" ]; then
+			skipped=$((skipped + 1))
+			printf 'ok %d %s # SKIP %s\n' "$number" "$claim" "$ktap_skipped"
+		else
+			printf 'ok %d %s\n' "$number" "$claim"
+		fi
+	done
+	[ "$failed" -eq 0 ] || exit "$KSFT_FAIL"
+	[ "$skipped" -lt "$number" ] || exit "$KSFT_SKIP"
+	exit 0
+}

@@ -1,0 +1,33 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Claim: decryption in the completion's context never sleeps there: many requests
+# an I/O, backlogged ones among them, on disks that complete in softirq and in
+# hard interrupt context.
+# Needs: root, dmsetup, fio, null_blk; CONFIG_DEBUG_ATOMIC_SLEEP makes it certain.
+# Endangers: nothing but devices of its own.
+
+here=$(dirname "$0")
+. "$here/ktap.sh"
+. "$here/dm_crypt.sh"
+
+# reads_do_not_sleep IRQMODE MODE CIPHER KEY_BYTES
+reads_do_not_sleep() {
+	null_disk completing 32 "irqmode=$1" completion_nsec=10000
+	map_flags inline "$3" "$4" "$2" || return 0
+	verified_io "$2" "$MAPPED" --rw=randwrite --bsrange=4k-64k --bs_unaligned=0 --iodepth=32 --size=8M
+	no_complaints
+}
+
+require_root
+require_programs dmsetup fio
+require_null_blk
+require_flags
+
+CLAIMS=()
+for irqmode in 1 2; do
+	CLAIMS+=("reads_do_not_sleep $irqmode no_read aes-xts-plain64 64"
+		"reads_do_not_sleep $irqmode no_read $ASYNC_XTS 64"
+		"reads_do_not_sleep $irqmode no_read aes-cbc-essiv:sha256 32")
+done
+run_claims

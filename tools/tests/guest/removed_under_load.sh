@@ -1,0 +1,92 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Claim: a mapping with inline modes can be removed while I/O is in flight, and
+# the module unloaded right after; nothing of either is touched later.
+# Needs: root, dmsetup, fio, null_blk; CONFIG_KASAN makes it certain. Unloading
+# needs dm-crypt as a module that nobody else uses.
+# Endangers: nothing but devices of its own.
+
+here=$(dirname "$0")
+. "$here/ktap.sh"
+. "$here/dm_crypt.sh"
+
+ROUNDS=4
+
+# Start reads and writes on the mapping and return when some have completed.
+start_load() {
+	local stat reads writes
+
+	stat=/sys/dev/block/$(numbers_of "$MAPPED")/stat
+	fio --name=load --thread --filename="$MAPPED" --direct=1 --ioengine=libaio --rw=randrw --bs=16k \
+		--iodepth=32 --size=16M --time_based --runtime=60 --output=/dev/null 2>/dev/null &
+	LOAD=$!
+	reads=0 writes=0
+	until [ "$reads" -gt 8 ] && [ "$writes" -gt 8 ]; do
+		kill -0 $LOAD 2>/dev/null || broken "the load ended by itself"
+		read -r reads _ _ _ writes _ <"$stat" || broken "no statistics of $MAPPED"
+	done
+}
+
+# replaced_by_errors CIPHER: what a forced removal does; the load then sees errors.
+replaced_by_errors() {
+	local round
+
+	for ((round = 0; round < ROUNDS; round++)); do
+		map_flags forced "$1" 64 both || return 0
+		start_load
+		want "message of wipe_table" "" "$(dmsetup wipe_table "$PREFIX-forced" 2>&1)"
+		wait $LOAD
+		want "status of the load after the removal" 1 $?
+		undo $((${#ktap_cleanups[@]} - 1))
+		no_complaints || return
+	done
+}
+
+# killed_and_removed CIPHER: the last completions race with the removal.
+killed_and_removed() {
+	local round
+
+	for ((round = 0; round < ROUNDS; round++)); do
+		map_flags killed "$1" 64 both || return 0
+		start_load
+		kill -KILL $LOAD
+		wait $LOAD 2>/dev/null
+		undo $((${#ktap_cleanups[@]} - 1))
+		want "mapping left behind" "" "$(dmsetup ls | grep -wF "$PREFIX-killed")"
+		no_complaints || return
+	done
+}
+
+module_unloaded_after_load() {
+	local round
+
+	if [ ! -e /sys/module/dm_crypt/refcnt ]; then
+		skip "dm-crypt is built in"
+		return
+	elif [ "$(cat /sys/module/dm_crypt/refcnt)" -ne 0 ]; then
+		skip "dm-crypt is in use"
+		return
+	fi
+	for ((round = 0; round < ROUNDS; round++)); do
+		map_flags unloaded "$ASYNC_XTS" 64 both || return 0
+		start_load
+		kill -KILL $LOAD
+		wait $LOAD 2>/dev/null
+		undo $((${#ktap_cleanups[@]} - 1))
+		want "rmmod" "" "$(rmmod dm_crypt 2>&1)"
+		no_complaints || return
+		modprobe dm-crypt || broken "dm-crypt does not load again"
+	done
+}
+
+require_root
+require_programs dmsetup fio
+require_null_blk
+require_flags
+null_disk loaded 32 irqmode=2 completion_nsec=20000
+
+CLAIMS=("replaced_by_errors aes-xts-plain64" "replaced_by_errors $ASYNC_XTS"
+	"killed_and_removed aes-xts-plain64" "killed_and_removed $ASYNC_XTS"
+	module_unloaded_after_load)
+run_claims
