@@ -77,7 +77,7 @@ TARGETS: dict[str, Target] = {
                 "Documentation/admin-guide/device-mapper/dm-crypt.rst": "eea3b79d61ee",
             },
             fragments={
-                "fast": (CONFIG / "guest.config",),
+                "fast": (CONFIG / "guest.config", CONFIG / "fast.config"),
                 "debug": (CONFIG / "guest.config", CONFIG / "debug.config"),
             },
         ),
