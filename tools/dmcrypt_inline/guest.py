@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +26,6 @@ SHARE = "run/guest"  # where the guest finds the shared directory; enter.sh know
 # which makes every copy in kernel and libc look far too dear.
 CPU = "max,-erms"
 GRACE = 20.0  # seconds for what a guest still has to say after its kernel's first complaint
-VCPU = re.compile(r"CPU (\d+)/")  # QEMU's name of the thread that runs a virtual CPU
 POLL = 0.2  # seconds between two looks at what the guest wrote
 TAIL_LINES = 25
 
@@ -105,18 +104,24 @@ def run_guest(
 ) -> GuestResult:
     """Run `script` (a file of tools/guest) as root in a guest.
 
-    `inputs` maps names below $INPUT to the files or directories of the host that
-    are copied there; *.ko below modules/ can be loaded with modprobe. `out` is
-    the run's own directory and is emptied first. `accel` is "kvm" or "tcg" (see
-    accel.py), `cpu` the emulated CPU (KVM always shows the host's), `timeout` in
-    seconds, and so is `grace`, which a guest has left after its kernel's first
-    complaint. `expected` is for complaints.scan; `on_line` gets each line that
-    the script prints. Raises UserError when the guest cannot even be started.
+    inputs: names below $INPUT, and the host's files or directories to copy there;
+    modules/*.ko can be loaded with modprobe. out: the run's own directory, emptied
+    first. accel: "kvm" or "tcg" (see accel.py). timeout, grace: seconds for all,
+    and seconds left after the kernel's first complaint. cpu: what to emulate (KVM
+    shows the host's). expected: see complaints.scan. on_line: gets each line that the
+    script prints.
+
+    Raises UserError when the guest cannot even be started.
     """
     share = _prepare(kernel, out, {**(inputs or {}), "guest": GUEST_SCRIPTS}, env or {})
     console, output = out / "console.log", share / "output"
     watch = _Watch(
-        console=console, output=output, pidfile=out / "qemu.pid", expected=expected, grace=grace, on_line=on_line
+        console=console,
+        output=output,
+        pidfile=out / "qemu.pid",
+        expected=expected,
+        grace=grace,
+        on_line=on_line,
     )
     argv: list[str | Path] = [host.python_env() / "bin" / "virtme-run", "--kimg", kernel.image, "--mods", "none"]
     argv += ["--root", "/", "--force-9p", "--disable-microvm", "--rwdir", f"{SHARE}={share}"]
@@ -125,7 +130,8 @@ def run_guest(
     for arg in (*KERNEL_ARGS, *kernel_args):
         argv += ["--kopt", arg]
     argv += [] if accel == "kvm" else ["--disable-kvm"]
-    argv += ["--qemu-opts", "-name", "guest,debug-threads=on", "-pidfile", watch.pidfile, *([] if accel == "kvm" else ["-cpu", cpu])]
+    argv += ["--qemu-opts", "-name", "guest", "-pidfile", watch.pidfile]
+    argv += [] if accel == "kvm" else ["-cpu", cpu]
     why = "the guest ended before its script did"
     start = time.monotonic()
     with watch:
@@ -190,7 +196,6 @@ class _Watch:
         self.console, self.output, self.pidfile = console, output, pidfile
         self.expected, self.grace, self.on_line = expected, grace, on_line
         self.stopped = ""
-        self._pinned = False
         self._seen = self._scanned = 0
         self._complained: float | None = None
         self._ended = threading.Event()
@@ -206,21 +211,9 @@ class _Watch:
 
     def _follow(self) -> None:
         while not self._ended.wait(POLL):
-            self._pin()
             self._pass_on(whole_lines_only=True)
             self._stop_after_complaint()
         self._pass_on(whole_lines_only=False)
-
-    def _pin(self) -> None:
-        """Give each virtual CPU a CPU of the host: two that share one measure its scheduler."""
-        if self._pinned or not self.pidfile.exists():
-            return
-        self._pinned = True
-        hosts = sorted(os.sched_getaffinity(0))
-        for task in sorted(Path(f"/proc/{self.pidfile.read_text().strip()}/task").iterdir()):
-            thread = VCPU.match((task / "comm").read_text())
-            if thread:
-                os.sched_setaffinity(int(task.name), {hosts[int(thread[1]) % len(hosts)]})
 
     def _pass_on(self, whole_lines_only: bool) -> None:
         if self.on_line is None or not self.output.exists():
@@ -243,4 +236,5 @@ class _Watch:
             self._scanned = size
         elif now > self._complained + self.grace and not self.stopped:
             self.stopped = f"the kernel complained; the guest was stopped {self.grace:.0f} s later"
-            os.kill(int(self.pidfile.read_text()), signal.SIGTERM)
+            with suppress(OSError, ValueError):  # gone by itself
+                os.kill(int(self.pidfile.read_text()), signal.SIGTERM)

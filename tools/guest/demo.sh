@@ -54,8 +54,11 @@ tables() {
 
 # luks_open [OPTION]...: the passphrase is fixed, and no secret.
 luks_open() {
+	local flags
+
 	printf 'not a secret' | cryptsetup open --key-file=- "$@" /dev/ram0 volume || die "cryptsetup open $*"
-	echo "   opened with: ${*:-no options}; in force: $(flags_of volume)"
+	flags=$(flags_of volume)
+	echo "   opened with: ${*:-no options}; in force: ${flags:-no flags}"
 }
 
 contents() {

@@ -10,6 +10,7 @@
 #	run_claims
 #
 # A claim fails when it returns non-zero or when one of its `want` fails.
+# With KTAP_FAIL_FAST set, the first claim that fails is the last one tried.
 # Exit status: 0 all passed or skipped, 1 something failed, 4 all skipped.
 
 KSFT_FAIL=1
@@ -88,6 +89,7 @@ run_claims() {
 		if [ -n "$ktap_verdict" ]; then
 			failed=$((failed + 1))
 			printf 'not ok %d %s\n' "$number" "$claim"
+			[ -z "$KTAP_FAIL_FAST" ] || broken "stopped at the first failure"
 		elif [ -n "$ktap_skipped" ]; then
 			skipped=$((skipped + 1))
 			printf 'ok %d %s # SKIP %s\n' "$number" "$claim" "$ktap_skipped"
