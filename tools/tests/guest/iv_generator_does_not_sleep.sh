@@ -27,6 +27,7 @@ require_flags
 CLAIMS=()
 for irqmode in 1 2; do
 	CLAIMS+=("iv_does_not_sleep $irqmode no_read aes-cbc-eboiv 32"
-		"iv_does_not_sleep $irqmode both aes-cbc-elephant 64")
+		"iv_does_not_sleep $irqmode both aes-cbc-elephant 64"
+		"iv_does_not_sleep $irqmode both capi:cryptd(cbc(aes-generic))-elephant 64")
 done
 run_claims
