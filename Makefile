@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # Every target forwards to tools/dmcrypt-inline, which does the work.
 
-TARGET ?= linux-5.8
 PYTHON ?= python3
 
-FORWARD = $(PYTHON) tools/dmcrypt-inline $@ --target '$(TARGET)' \
-	$(if $(LINUX),--linux '$(LINUX)') $(if $(ACCEL),--accel '$(ACCEL)')
+FORWARD = $(PYTHON) tools/dmcrypt-inline $@ $(if $(TARGET),--target '$(TARGET)') \
+	$(if $(LINUX),--linux '$(LINUX)') $(if $(CRYPTSETUP),--cryptsetup '$(CRYPTSETUP)') \
+	$(if $(ACCEL),--accel '$(ACCEL)')
 
 .PHONY: help demo test check tree
 
@@ -17,8 +17,9 @@ help:
 	@echo 'make help     this text'
 	@echo
 	@echo 'All of them take'
-	@echo '  TARGET=NAME     what the queue applies to (default: linux-5.8)'
+	@echo '  TARGET=NAME     linux-5.8 or cryptsetup-2.3 (default: both for test and check, else linux-5.8)'
 	@echo '  LINUX=DIR       your own kernel checkout or source tree, which is only read'
+	@echo '  CRYPTSETUP=DIR  your own cryptsetup checkout or source tree, which is only read'
 	@echo '  ACCEL=kvm|tcg   how the guest runs (default: KVM where a trial boot works)'
 	@echo
 	@echo 'One stage at a time, with more help: tools/dmcrypt-inline --help'

@@ -1,4 +1,4 @@
-"""Debian source packages, through a private apt root that leaves the system's own untouched."""
+"""Debian packages, through a private apt root that leaves the system's own untouched."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .errors import UserError
 from .paths import cache_dir, publish
 from .progress import step
 from .run import CommandError, run
-from .targets import Recipe
+from .targets import Recipe, Target
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")  # from the package debian-archive-keyring
 OS_RELEASE = Path("/etc/os-release")
@@ -42,22 +42,25 @@ def os_codename(os_release: str) -> str:
     return ""
 
 
-def source_package(recipe: Recipe, log: Path) -> Path:
-    """The .deb of `recipe`, downloaded once; apt verifies the archive's signature and the file's checksum.
+def package_file(target: Target, log: Path) -> Path:
+    """The .deb of the target's recipe, or the tarball of its source package, downloaded once.
 
-    Raises UserError when the machine's apt knows no Debian archive, when the
-    archive cannot be reached, or when it does not hold exactly that version.
+    apt verifies the archive's signature and the checksums. Raises UserError when
+    the machine's apt knows no Debian archive, when the archive cannot be reached,
+    or when it does not hold exactly that version.
     """
+    recipe = target.recipe
     final = cache_dir() / "packages" / f"{recipe.package}_{recipe.version}"
     if not final.exists():
         with step(f"downloading {recipe.package} {recipe.version}", log):
-            publish(final, lambda part: _download(recipe, part, log), DOWNLOAD, f"the package {recipe.package}")
-    (deb,) = final.glob("*.deb")
-    return deb
+            publish(final, lambda part: _download(target, part, log), DOWNLOAD, f"the package {recipe.package}")
+    (file,) = final.glob(recipe.tarball if recipe.source else "*.deb")
+    return file
 
 
-def _download(recipe: Recipe, into: Path, log: Path) -> None:
-    advice = "  or use a checkout of your own: LINUX=<git tree or source dir>"
+def _download(target: Target, into: Path, log: Path) -> None:
+    recipe = target.recipe
+    advice = f"  or use a checkout of your own: {target.variable}=<git tree or source dir>"
     try:
         asked = run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)"], log=log, timeout=60).output
         codename = os_codename(OS_RELEASE.read_text())
@@ -93,7 +96,8 @@ def _fetch(recipe: Recipe, uri: str, root: Path, into: Path, log: Path) -> None:
     for sub in ("state/lists/partial", "cache/archives/partial", "preferences.d"):
         (root / sub).mkdir(parents=True)
     (root / "status").touch()
-    (root / "sources.list").write_text(f"deb [signed-by={KEYRING}] {uri} {recipe.suite} main\n")
+    kind = "deb-src" if recipe.source else "deb"
+    (root / "sources.list").write_text(f"{kind} [signed-by={KEYRING}] {uri} {recipe.suite} main\n")
     conf = root / "apt.conf"
     conf.write_text(
         "#clear APT::Update;\n"  # the system's hooks are about the system's lists
@@ -113,4 +117,5 @@ def _fetch(recipe: Recipe, uri: str, root: Path, into: Path, log: Path) -> None:
     )
     run(["apt-get", "-c", conf, "update"], log=log, timeout=600)
     wanted = f"{recipe.package}={recipe.version}"
-    run(["apt-get", "-c", conf, "download", wanted], log=log, timeout=1800, cwd=into)
+    get = ["source", "--download-only"] if recipe.source else ["download"]
+    run(["apt-get", "-c", conf, *get, wanted], log=log, timeout=1800, cwd=into)

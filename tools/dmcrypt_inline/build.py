@@ -14,7 +14,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from .gitrepo import blob_id, git
+from .gitrepo import blob_id, check_out, git
 from .kconfig import check_config, declared_options, merge_fragments
 from .paths import GIB, KERNEL_BUILD, SOURCE_TREE, cache_dir, disk_guard, is_complete, locked, log_dir, publish, stamp
 from .progress import step
@@ -170,16 +170,9 @@ def _make(directory: Path, log: Path, *arguments: str, env: dict[str, str] | Non
 
 def _source(tree: Tree, key: str, log: Path) -> Path:
     final = cache_dir() / "sources" / f"{tree.target.name}-{key[:16]}"
-
-    def check_out(part: Path) -> None:
-        index = {"GIT_INDEX_FILE": str(part / ".index")}
-        git(tree.path, "read-tree", "series", log=log, env=index)
-        git(tree.path, "checkout-index", "-q", "-a", f"--prefix={part}/", log=log, env=index, timeout=900)
-        (part / ".index").unlink()
-
     if not final.exists():
         with step("copying the sources for kernel builds", log):
-            publish(final, check_out, SOURCE_TREE, "the kernel's sources")
+            publish(final, lambda part: check_out(tree.path, "series", part, log), SOURCE_TREE, "the kernel's sources")
     return final
 
 

@@ -1,76 +1,68 @@
-"""`make check`, the queue's half: mails, application, checkpatch, and a clean build of every patch."""
+"""`make check`, the queue's half: mails, application, spelling, and what its kind of tree asks for."""
 
 from __future__ import annotations
 
-import re
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
-from .base import BaseTree
-from .build import Prepared, lay_out_module, make_module, prepare_kernel
-from .checks import Check, Failed, Skipped, fail_if, run_checks
+from .base import BaseTree, prepare_exact
+from .check_cryptsetup import cryptsetup_checks
+from .check_linux import linux_checks
+from .checks import Check, Failed, Queue, Skipped, fail_if, run_checks
 from .errors import UserError
-from .gitrepo import git, resolve
-from .lint import source_checks
+from .gitrepo import git
+from .lint import IGNORED_WORDS
 from .mails import cover_problems, index_problems, parse_mail, patch_problems
 from .paths import REPO, log_dir
-from .progress import step
+from .progress import say
 from .results import Counts
 from .run import run
-from .series import Tree, apply_series, read_series
+from .series import Tree, apply_series
 from .targets import Target
-
-BUILT_ELSEWHERE = ("Documentation/", "tools/testing/selftests/")  # nothing that a W=1 build of dm-crypt would see
-DIAGNOSTIC = re.compile(r"\b(warning|error):")
-
-
-@dataclass(frozen=True)
-class Queue:
-    """The queue as it lies in the repository, and `tree`: as it lies applied (None: it does not apply)."""
-
-    target: Target
-    tree: Tree | None
-    log: Path
-
-    def patches(self) -> list[Path]:
-        """The patch files in order; UserError when series and files disagree."""
-        return read_series(self.target)
-
-    def applied(self) -> Tree:
-        """The tree, or Skipped when the queue does not apply (which is a failure of its own)."""
-        if self.tree is None:
-            raise Skipped("the queue does not apply")
-        return self.tree
 
 
 def check(target: Target, base: BaseTree, env: Path) -> Counts:
-    """Run every check that needs no guest. `env` is the Python environment."""
+    """Run every check of the target's queue that needs no guest. `env` is the Python environment."""
     log = log_dir(target.name) / "check.log"
     log.unlink(missing_ok=True)
-    reason: UserError | None = None
-    tree = None
-    try:
-        tree = apply_series(target, base)
-    except UserError as error:
-        reason = error
-    queue = Queue(target, tree, log)
+    applies = _Attempt(lambda: apply_series(target, base))
+    checks = [Check("queue_applies_with_git_am", applies.judge)]
+    exactly = applies
+    if target.recipe.exact is not None:
+        exactly = _Attempt(lambda: apply_series(target, prepare_exact(target, base), target.tag))
+        checks.append(Check(f"queue_applies_to_the_files_of_{target.tag}", exactly.judge))
+    queue = Queue(target, applies.tree, exactly.tree, log)
+    say(f"the queue of {target.name}:")
+    return run_checks(
+        [
+            Check("series_and_patch_files_agree", lambda: _agree(queue)),
+            Check("patches_are_proper_mails", lambda: _mails(queue)),
+            Check("cover_letter_lists_the_patches", lambda: _cover(queue)),
+            Check("patches_and_cover_letter_are_spelled_right", lambda: _spelling(queue, env)),
+            *checks,
+            Check("index_lines_are_true", lambda: _index_lines(queue)),
+            Check("patches_add_no_whitespace_errors", lambda: _whitespace(queue)),
+            *(linux_checks(queue) if target.is_kernel else cryptsetup_checks(queue)),
+        ]
+    )
 
-    def applies() -> None:
-        if reason is not None:
-            raise reason
 
-    checks = [
-        Check("series_and_patch_files_agree", lambda: _agree(queue)),
-        Check("patches_are_proper_mails", lambda: _mails(queue)),
-        Check("cover_letter_lists_the_patches", lambda: _cover(queue)),
-        Check("queue_applies_with_git_am", applies),
-        Check("index_lines_are_true", lambda: _index_lines(queue)),
-        Check("checkpatch_strict_is_silent", lambda: _checkpatch(queue)),
-        Check("each_patch_builds_without_warnings", lambda: _each_builds(queue)),
-        *source_checks(env, log),
-    ]
-    return run_checks(checks)
+class _Attempt:
+    """A tree that could be made, or why it could not."""
+
+    def __init__(self, make: Callable[[], Tree]) -> None:
+        self.tree: Tree | None = None
+        self._why: UserError | None = None
+        try:
+            self.tree = make()
+        except UserError as error:
+            self._why = error
+
+    def judge(self) -> None:
+        """Raise what went wrong, if anything did."""
+        if self._why is not None:
+            raise self._why
 
 
 def _agree(queue: Queue) -> None:
@@ -97,7 +89,7 @@ def _mails(queue: Queue) -> None:
     authors = known_authors(queue.log)
     problems = []
     for number, patch in enumerate(patches, 1):
-        found = patch_problems(patch.read_text(), number, len(patches), authors)
+        found = patch_problems(patch.read_text(), number, len(patches), authors, queue.target.prefixes)
         problems += [f"{patch.name}: {problem}" for problem in found]
     fail_if(problems)
     if not authors:
@@ -111,8 +103,25 @@ def _cover(queue: Queue) -> None:
     fail_if(cover_problems(queue.target.cover.read_text(), summaries))
 
 
+def _spelling(queue: Queue, env: Path) -> None:
+    """codespell over what is ours: the cover letter, the mails' text and the lines that the patches add."""
+    with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
+        for file in (*queue.patches(), *([queue.target.cover] if queue.target.cover.is_file() else [])):
+            (Path(name) / file.name).write_text(own_words(file.read_text()))
+        argv: list[str | Path] = [env / "bin" / "codespell", "--ignore-words", IGNORED_WORDS, "."]
+        done = run(argv, log=queue.log, timeout=300, cwd=Path(name), check=False)
+    if done.returncode != 0:
+        raise Failed(done.output.strip())
+
+
+def own_words(patch: str) -> str:
+    """A patch with the lines that quote the tree, as context or to remove them, made empty."""
+    text, _, diffs = patch.partition("\ndiff --git ")
+    return f"{text}\n" + "".join(line if line.startswith("+") else "\n" for line in diffs.splitlines(keepends=True))
+
+
 def _index_lines(queue: Queue) -> None:
-    tree = queue.applied()
+    tree = queue.applied_exactly()
     problems = []
     for patch, commit in zip(queue.patches(), tree.commits):
         raw = git(tree.path, "diff-tree", "-r", "--no-commit-id", "--full-index", commit, log=queue.log).output
@@ -121,48 +130,11 @@ def _index_lines(queue: Queue) -> None:
     fail_if(problems)
 
 
-def _checkpatch(queue: Queue) -> None:
-    """The target's own checkpatch, CHECK messages included; only the missing sign-off is allowed."""
+def _whitespace(queue: Queue) -> None:
     tree = queue.applied()
-    script = tree.path / "scripts" / "checkpatch.pl"
     problems = []
-    for patch in queue.patches():
-        argv = ["perl", str(script), "-q", "--strict", "--show-types", "--ignore", "MISSING_SIGN_OFF", str(patch)]
-        # HOME: a .checkpatch.conf of the user's must not decide.
-        done = run(argv, log=queue.log, timeout=300, cwd=tree.path, env={"HOME": str(tree.path)}, check=False)
+    for patch, commit in zip(queue.patches(), tree.commits):
+        done = git(tree.path, "diff-tree", "--check", "--no-commit-id", "-r", commit, log=queue.log, check=False)
         if done.returncode != 0:
             problems.append(f"{patch.name}:\n{done.output.strip()}")
     fail_if(problems)
-
-
-def _each_builds(queue: Queue) -> None:
-    """Compile dm-crypt as it is after each patch with W=1 and sparse; what the base already says is not the queue's."""
-    tree = queue.applied()
-    prepared = prepare_kernel(tree, "fast")
-    problems = []
-    before = resolve(tree.path, f"{tree.base}:{tree.target.source}", queue.log)
-    with step("compiling dm-crypt after each patch", queue.log):
-        known = _diagnostics(tree, prepared, tree.base, queue.log)
-        for patch, commit in zip(queue.patches(), tree.commits):
-            changed = git(tree.path, "diff-tree", "-r", "--no-commit-id", "--name-only", commit, log=queue.log).output
-            for path in changed.splitlines():
-                if path != tree.target.source and not path.startswith(BUILT_ELSEWHERE):
-                    problems.append(f"{patch.name}: it changes {path}, which this check does not build")
-            blob = resolve(tree.path, f"{commit}:{tree.target.source}", queue.log)
-            if blob != before:
-                found = _diagnostics(tree, prepared, commit, queue.log)
-                problems += [f"{patch.name}: {line}" for line in found if line not in known]
-            before = blob
-    fail_if(problems)
-
-
-def _diagnostics(tree: Tree, prepared: Prepared, commit: str, log: Path) -> list[str]:
-    """What compiler and sparse say about dm-crypt.c at `commit`, without line numbers; CommandError when it fails."""
-    with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
-        directory = Path(name)
-        source = directory / "source.c"
-        source.write_text(git(tree.path, "show", f"{commit}:{tree.target.source}", log=log).output)
-        lay_out_module(directory, source)
-        output = make_module(prepared.objects, directory, log, "W=1", "C=1", "dm-crypt.o")
-    lines = [line for line in output.splitlines() if DIAGNOSTIC.search(line)]
-    return [re.sub(r":\d+:\d+", "", line.replace(name, "drivers/md")) for line in lines]

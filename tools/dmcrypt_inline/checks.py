@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from .errors import UserError
 from .progress import say
 from .results import Counts
+from .series import Tree, read_series
+from .targets import Target
 
 
 class Failed(Exception):
@@ -24,6 +27,36 @@ class Check:
 
     name: str
     call: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Queue:
+    """The queue as it lies in the repository, and applied (None: it does not apply).
+
+    `tree` is on the base that is built; `exact` is on the files of the target's
+    tag: the same tree where the base has them.
+    """
+
+    target: Target
+    tree: Tree | None
+    exact: Tree | None
+    log: Path
+
+    def patches(self) -> list[Path]:
+        """The patch files in order; UserError when series and files disagree."""
+        return read_series(self.target)
+
+    def applied(self) -> Tree:
+        """The tree that is built, or Skipped when the queue does not apply (which is a failure of its own)."""
+        if self.tree is None:
+            raise Skipped("the queue does not apply")
+        return self.tree
+
+    def applied_exactly(self) -> Tree:
+        """The tree on the files of the target's tag, or Skipped as above."""
+        if self.exact is None:
+            raise Skipped(f"the queue does not apply to {self.target.tag}")
+        return self.exact
 
 
 def fail_if(problems: Sequence[str]) -> None:

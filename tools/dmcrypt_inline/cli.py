@@ -13,7 +13,7 @@ from types import FrameType
 from . import commands
 from .errors import UserError
 from .progress import say
-from .targets import TARGETS
+from .targets import DEFAULT, TARGETS
 
 DESCRIPTION = """\
 Prepare, build, boot, test and measure the inline dm-crypt patch queues.
@@ -25,7 +25,7 @@ the cache: base tree -> queue applied (tree) -> built -> booted in a guest.
 # Left by a calling make, git hook or kernel work: each would change what our own make and git do.
 FOREIGN = ("MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARCH", "CROSS_COMPILE", "LOCALVERSION")
 FOREIGN_PREFIXES = ("KBUILD_", "KCONFIG_", "GIT_")
-FOREIGN_SHORT = ("C", "M", "O", "V", "W", "TARGET", "LINUX", "ACCEL")
+FOREIGN_SHORT = ("C", "M", "O", "V", "W", "TARGET", "LINUX", "CRYPTSETUP", "ACCEL")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -37,13 +37,14 @@ def parser() -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False)
     names = ", ".join(TARGETS)
     common.add_argument(
-        "--target", default="linux-5.8", help=f"what the queue applies to: {names} (default: %(default)s)"
+        "--target", help=f"what the queue applies to: {names} (default: all for check and test, else {DEFAULT})"
     )
-    common.add_argument(
-        "--linux",
-        metavar="DIR",
-        help="your own kernel checkout or source tree; it is only read (default: the embedded base)",
-    )
+    for option, what in (("--linux", "kernel"), ("--cryptsetup", "cryptsetup")):
+        common.add_argument(
+            option,
+            metavar="DIR",
+            help=f"your own {what} checkout or source tree; it is only read (default: the embedded base)",
+        )
     common.add_argument(
         "--accel", choices=("kvm", "tcg"), help="how the guest runs (default: KVM where a trial boot works, else TCG)"
     )
@@ -51,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
         ("tree", "make build/<target>/tree, a git repository with the tags base and series"),
         (
             "check",
-            "no guest: lint of patches, cover letter, shell, Python and text; each patch builds without warnings",
+            "no guest: lint of patches, cover letters, shell, Python and text; each patch builds without warnings",
         ),
         ("test", "check, the tools' own tests, and the guest tests; the last line counts them"),
         ("demo", "from nothing to a booted kernel with inline dm-crypt, shown and measured"),
@@ -72,9 +73,10 @@ def main(arguments: Sequence[str]) -> int:
     given = parser().parse_args(arguments)
     clean_environment()
     signal.signal(signal.SIGTERM, _interrupt)
-    linux = Path(given.linux) if given.linux else None
+    own = {"LINUX": given.linux, "CRYPTSETUP": given.cryptsetup}
+    request = commands.Request(given.target, {name: Path(place) for name, place in own.items() if place}, given.accel)
     try:
-        return commands.COMMANDS[given.stage](given.target, linux, given.accel)
+        return commands.COMMANDS[given.stage](request)
     except UserError as error:
         sys.stdout.flush()
         print(f"\ndmcrypt-inline: {error}", file=sys.stderr, flush=True)

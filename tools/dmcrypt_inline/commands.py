@@ -4,31 +4,68 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from . import demo as demo_stage
 from . import guest_tests
 from .base import prepare_base
 from .build import Kernel, Module, build_kernel, build_module
+from .build_cryptsetup import Cryptsetup, build_cryptsetup
 from .check import check
+from .checks import run_checks
 from .errors import UserError
 from .gitrepo import git
 from .host import ensure_packages, python_env
-from .paths import log_dir
+from .lint import source_checks
+from .paths import BUILD, log_dir
 from .progress import say, step
 from .results import Counts
 from .run import run
 from .series import Tree, apply_series
-from .targets import TOOLS, get_target
+from .targets import CRYPTSETUP, DEFAULT, TARGETS, TOOLS, Target, get_target
 
 WRONG = TOOLS / "tests" / "wrong"
 
 
-def _tree(target_name: str, linux: Path | None) -> Tree:
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for: a target's name (None: see `targets` and `target`), an accelerator, own trees.
+
+    `own` maps a target's variable (LINUX, CRYPTSETUP) to the user's tree.
+    """
+
+    target_name: str | None
+    own: Mapping[str, Path]
+    accel: str | None
+
+    def target(self) -> Target:
+        """The target asked for, or the default one. Raises UserError for an unknown name."""
+        return get_target(self.target_name or DEFAULT)
+
+    def kernel_target(self) -> Target:
+        """The same, but UserError when there is no kernel to boot."""
+        target = self.target()
+        if not target.is_kernel:
+            kernels = ", ".join(name for name, other in TARGETS.items() if other.is_kernel)
+            raise UserError(f"{target.name} is no kernel to boot\n  TARGET= takes one of: {kernels}")
+        return target
+
+    def targets(self) -> Sequence[Target]:
+        """The target asked for, or all of them."""
+        return [get_target(self.target_name)] if self.target_name else list(TARGETS.values())
+
+
+def _tree(target: Target, request: Request) -> Tree:
     ensure_packages("base")
-    target = get_target(target_name)
-    return apply_series(target, prepare_base(target, linux))
+    return apply_series(target, prepare_base(target, request.own.get(target.variable)))
+
+
+def _cryptsetup(request: Request) -> Cryptsetup:
+    """The patched cryptsetup that guests use."""
+    return build_cryptsetup(_tree(get_target(CRYPTSETUP), request))
 
 
 def _variant(tree: Tree, kernel: Kernel, name: str, patch: Path | None = None) -> Module:
@@ -54,66 +91,89 @@ def _variants(tree: Tree, kernel: Kernel, wrong: bool) -> dict[str, Module]:
     return variants
 
 
-def tree(target_name: str, linux: Path | None, _accel: str | None) -> int:
+def tree(request: Request) -> int:
     """Make build/<target>/tree and say where it is."""
-    made = _tree(target_name, linux)
+    made = _tree(request.target(), request)
     say(
         f"{made.path}: base {made.base[:12]} from {made.origin}; series {made.series[:12]}, {len(made.commits)} patches"
     )
     return 0
 
 
-def demo(target_name: str, linux: Path | None, accel: str | None) -> int:
-    """The whole way on the fast kernel; the exit status is the demo's."""
-    get_target(target_name)
-    ensure_packages("base", "build", "guest")
+def demo(request: Request) -> int:
+    """The whole way on the fast kernel, with the patched cryptsetup; the exit status is the demo's."""
+    target = request.kernel_target()
+    ensure_packages("base", "build", "cryptsetup", "guest")
     python_env()
-    made = _tree(target_name, linux)
+    made = _tree(target, request)
+    cryptsetup = _cryptsetup(request)
     kernel = build_kernel(made, "fast")
-    return demo_stage.run(made, kernel, _variants(made, kernel, wrong=False), accel)
+    return demo_stage.run(made, kernel, _variants(made, kernel, wrong=False), cryptsetup, request.accel)
 
 
-def _check(target_name: str, linux: Path | None) -> Counts:
-    target = get_target(target_name)
-    ensure_packages("base", "build", "check")
-    env = python_env()
-    return check(target, prepare_base(target, linux), env)
-
-
-def check_only(target_name: str, linux: Path | None, _accel: str | None) -> int:
+def check_only(request: Request) -> int:
     """The checks that need no guest; status 1 when one failed."""
-    return _close(_check(target_name, linux))
+    targets = request.targets()
+    ensure_packages("base", "check", *_build_packages(targets))
+    return _close(_run_parts(_checks(targets, request)))
 
 
-def test(target_name: str, linux: Path | None, accel: str | None) -> int:
-    """Checks, the tools' tests, and the guest tests on the debug kernel; status 1 when anything failed."""
-    get_target(target_name)
-    ensure_packages("base", "build", "check", "guest")
-    parts: tuple[tuple[str, Callable[[], Counts]], ...] = (  # cheapest first: a mistake shows in seconds
-        ("tools_tests", lambda: _pytest(target_name)),
-        ("checks", lambda: _check(target_name, linux)),
-        ("guest_tests", lambda: _guest_tests(target_name, linux, accel)),
-    )
+def test(request: Request) -> int:
+    """Checks, the tools' tests, and the guest tests on the debug kernels; status 1 when anything failed."""
+    targets = request.targets()
+    kernels = [target for target in targets if target.is_kernel]
+    ensure_packages("base", "check", *_build_packages(targets), *(("cryptsetup", "guest") if kernels else ()))
+    # Cheapest first: a mistake shows in seconds.
+    parts: dict[str, Callable[[], Counts]] = {"tools_tests": _pytest, **_checks(targets, request)}
+    for target in kernels:
+        parts[f"guest_tests_of_{target.name}"] = partial(_guest_tests, target, request)
+    return _close(_run_parts(parts))
+
+
+def _build_packages(targets: Sequence[Target]) -> set[str]:
+    return {"build" if target.is_kernel else "cryptsetup" for target in targets}
+
+
+def _checks(targets: Sequence[Target], request: Request) -> dict[str, Callable[[], Counts]]:
+    """The sources' checks, then those of each queue."""
+    parts: dict[str, Callable[[], Counts]] = {"source_checks": _check_sources}
+    for target in targets:
+        parts[f"checks_of_{target.name}"] = partial(_check, target, request)
+    return parts
+
+
+def _check_sources() -> Counts:
+    log = BUILD / "check.log"
+    log.unlink(missing_ok=True)
+    return run_checks(source_checks(python_env(), log))
+
+
+def _check(target: Target, request: Request) -> Counts:
+    return check(target, prepare_base(target, request.own.get(target.variable)), python_env())
+
+
+def _run_parts(parts: Mapping[str, Callable[[], Counts]]) -> Counts:
     passed = failed = skipped = 0
-    for name, part in parts:
+    for name, part in parts.items():
         try:
             counts = part()
         except UserError as error:  # the other parts still say what they find
             say(f"not ok {name}_can_run\n{error}")
             counts = Counts(0, 1, 0)
         passed, failed, skipped = passed + counts.passed, failed + counts.failed, skipped + counts.skipped
-    return _close(Counts(passed, failed, skipped))
+    return Counts(passed, failed, skipped)
 
 
-def _guest_tests(target_name: str, linux: Path | None, accel: str | None) -> Counts:
-    made = _tree(target_name, linux)
+def _guest_tests(target: Target, request: Request) -> Counts:
+    made = _tree(target, request)
+    cryptsetup = _cryptsetup(request)
     kernel = build_kernel(made, "debug")
-    return guest_tests.run(made, kernel, _variants(made, kernel, wrong=True), accel)
+    return guest_tests.run(made, kernel, _variants(made, kernel, wrong=True), cryptsetup, request.accel)
 
 
-def _pytest(target_name: str) -> Counts:
+def _pytest() -> Counts:
     """The tools' own tests."""
-    log = log_dir(target_name) / "pytest.log"
+    log = BUILD / "pytest.log"
     with step("running the tools' own tests", log):
         python = python_env() / "bin" / "python"
         done = run(
@@ -145,7 +205,7 @@ def _close(counts: Counts) -> int:
     return 1 if counts.failed else 0
 
 
-COMMANDS: dict[str, Callable[[str, Path | None, str | None], int]] = {
+COMMANDS: dict[str, Callable[[Request], int]] = {
     "tree": tree,
     "check": check_only,
     "test": test,

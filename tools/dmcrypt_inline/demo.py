@@ -10,6 +10,7 @@ from pathlib import Path
 
 from . import accel as accelerator
 from .build import Kernel, Module
+from .build_cryptsetup import Cryptsetup
 from .errors import UserError
 from .guest import run_guest
 from .paths import build_dir
@@ -32,7 +33,7 @@ PROMISES = (
 )
 
 
-def run(tree: Tree, kernel: Kernel, modules: Mapping[str, Module], accel: str | None) -> int:
+def run(tree: Tree, kernel: Kernel, modules: Mapping[str, Module], cryptsetup: Cryptsetup, accel: str | None) -> int:
     """Show the queue at work on the fast kernel; `modules` has base and series.
 
     Returns 0: figures are compared with what the queue promises and shown, but a
@@ -51,14 +52,14 @@ def run(tree: Tree, kernel: Kernel, modules: Mapping[str, Module], accel: str | 
         accel=chosen,
         timeout=TIMEOUT,
         inputs={f"variants/{name}.ko": modules[name].path for name in ("base", "series")},
-        env={"ROUNDS": str(ROUNDS)},
+        env={"ROUNDS": str(ROUNDS), "CRYPTSETUP_PREFIX": str(cryptsetup.prefix)},
         on_line=say,
     )
     result.require_success()
     raw = _read_rounds(result.results)
     cells = summarise(raw)
     verdicts = judge(cells)
-    where = environment(tree, kernel, {name: modules[name] for name in ("base", "series")}, chosen)
+    where = environment(tree, kernel, {name: modules[name] for name in ("base", "series")}, cryptsetup, chosen)
     path = write(
         out / "results.json",
         where,

@@ -10,6 +10,7 @@ from pathlib import Path
 from . import accel as accelerator
 from . import ktap
 from .build import Kernel, Module
+from .build_cryptsetup import Cryptsetup
 from .complaints import Complaint
 from .errors import UserError
 from .guest import GRACE, GuestResult, run_guest
@@ -82,7 +83,7 @@ def names() -> list[str]:
     return sorted(path.stem for path in TESTS.glob("*.sh") if path.stem not in HELPERS)
 
 
-def run(tree: Tree, kernel: Kernel, modules: Mapping[str, Module], accel: str | None) -> Counts:
+def run(tree: Tree, kernel: Kernel, modules: Mapping[str, Module], cryptsetup: Cryptsetup, accel: str | None) -> Counts:
     """Run all tests against modules['series'], then each wrong variant against the test that must trip over it.
 
     Writes build/<target>/test/results.json. Raises UserError when a guest cannot be started.
@@ -91,7 +92,7 @@ def run(tree: Tree, kernel: Kernel, modules: Mapping[str, Module], accel: str | 
     chosen = accelerator.choose(kernel, accel)
     proofs = {name: must_trip(WRONG / f"{name}.patch") for name in modules if name not in ("base", "series")}
     say(f"guest tests on Linux {kernel.release} ({kernel.flavour}, {chosen}); consoles: {out}")
-    guests = Guests(kernel, chosen, out, on_line=lambda line: say(f"    {line}"))
+    guests = Guests(kernel, cryptsetup, chosen, out, on_line=lambda line: say(f"    {line}"))
     quiet = replace(guests, on_line=None, grace=PROOF_GRACE, fail_fast=True)
     with ThreadPoolExecutor(1) as pool:  # one guest beside ours: it mostly keeps one CPU busy
         proving = [pool.submit(_prove, quiet, modules[name], test) for name, test in proofs.items()]
@@ -108,7 +109,7 @@ def run(tree: Tree, kernel: Kernel, modules: Mapping[str, Module], accel: str | 
         *(Counts(int(proof.proved), int(not proof.proved), 0) for proof in proved),
     ]
     total = Counts(*(sum(column) for column in zip(*((c.passed, c.failed, c.skipped) for c in counts))))
-    where = environment(tree, kernel, modules, chosen)
+    where = environment(tree, kernel, modules, cryptsetup, chosen)
     path = write(
         out / "results.json",
         where,
@@ -151,9 +152,13 @@ def _prove(guests: Guests, module: Module, test: str) -> Proof:
 
 @dataclass(frozen=True)
 class Guests:
-    """Where test files run: a kernel, its accelerator, the directory of the runs; `on_line` gets what they print."""
+    """Where test files run: a kernel, its accelerator, the directory of the runs; `on_line` gets what they print.
+
+    They find `cryptsetup` under $CRYPTSETUP_PREFIX, its own tests in $CRYPTSETUP_TESTS.
+    """
 
     kernel: Kernel
+    cryptsetup: Cryptsetup
     accel: str
     out: Path
     on_line: Callable[[str], None] | None
@@ -193,6 +198,8 @@ class Guests:
             env={
                 "TESTS": " ".join(tests),
                 "LIMIT": f"{ONE_SECONDS:.0f}",
+                "CRYPTSETUP_PREFIX": str(self.cryptsetup.prefix),
+                "CRYPTSETUP_TESTS": str(self.cryptsetup.tests),
                 "KTAP_FAIL_FAST": "1" if self.fail_fast else "",
             },
             kernel_args=KERNEL_ARGS,

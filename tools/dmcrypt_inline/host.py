@@ -24,6 +24,11 @@ REQUIREMENTS = TOOLS / "requirements.txt"
 PACKAGES: dict[str, tuple[str, ...]] = {
     "base": ("debian-archive-keyring", "git", "xz-utils"),
     "build": ("bc", "bison", "flex", "gcc", "git", "libc6-dev", "libelf-dev", "make", "perl"),
+    "cryptsetup": (
+        *("autoconf", "automake", "autopoint", "gettext", "libtool", "pkg-config"),
+        *("gcc", "libc6-dev", "libdevmapper-dev", "libblkid-dev", "libjson-c-dev", "libpopt-dev", "libssl-dev"),
+        *("make", "uuid-dev"),
+    ),
     "check": ("git", "perl", "shellcheck", "sparse"),
     "guest": ("cryptsetup-bin", "dmsetup", "e2fsprogs", "fio", "kmod", "procps", "qemu-system-x86", "util-linux"),
     "python": () if importlib.util.find_spec("ensurepip") else ("python3-venv",),

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from .checks import Check, Failed, Skipped, fail_if
 from .paths import BUILD, REPO
 from .run import run
-from .targets import TOOLS
+from .targets import TARGETS, TOOLS
 
 SHELL = re.compile(r"#!\s*\S*(/|env )(ba|da)?sh\b")
 PYTHON = re.compile(r"#!.*\bpython3?\b")
@@ -76,8 +76,11 @@ def _shellcheck(log: Path) -> None:
 
 
 def _codespell(tools: Path, log: Path) -> None:
-    # base.patch quotes the kernel as it is, the lists are no prose.
-    prose = [path for path in sources() if path.name not in ("base.patch", "LICENSE", IGNORED_WORDS.name)]
+    # These quote others; of a queue's patches, what is ours is checked with the queue. The lists are no prose.
+    recipes = [path for target in TARGETS.values() for path in (target.recipe.patch, target.recipe.exact)]
+    patches = [path for target in TARGETS.values() for path in target.patches.glob("*.patch")]
+    left_out = {*recipes, *patches, REPO / "LICENSE", IGNORED_WORDS}
+    prose = [path for path in sources() if path not in left_out]
     _silent([tools / "codespell", "--ignore-words", IGNORED_WORDS, *prose], log)
 
 

@@ -9,7 +9,6 @@ from email import message_from_string
 from email.header import decode_header, make_header
 from email.utils import parseaddr
 
-PREFIXES = ("dm crypt: ", "Documentation: ", "selftests: ")
 SUBJECT_LIMIT = 70  # characters of the summary, the bracketed part not counted
 SIGNED_OFF = re.compile(r"^Signed-off-by:", re.M | re.I)
 INDEX = re.compile(r"^index ([0-9a-f]+)\.\.([0-9a-f]+)", re.M)
@@ -39,16 +38,19 @@ def _plain(header: str) -> str:
     return " ".join(str(make_header(decode_header(header))).split())
 
 
-def patch_problems(text: str, number: int, total: int, authors: Sequence[str]) -> list[str]:
-    """What is wrong with patch `number` of `total`. It may come from one of `authors` (none: not checked)."""
+def patch_problems(text: str, number: int, total: int, authors: Sequence[str], prefixes: tuple[str, ...]) -> list[str]:
+    """What is wrong with patch `number` of `total`.
+
+    It may come from one of `authors`, and its subject start with one of `prefixes` (none: not checked).
+    """
     mail = parse_mail(text)
     problems = []
     if authors and mail.author not in authors:
         problems.append(f"From: is {mail.author}, expected {' or '.join(authors)}")
     if SIGNED_OFF.search(text):
         problems.append("it has a Signed-off-by; signing off is for the person who sends")
-    if not mail.summary.startswith(PREFIXES):
-        problems.append(f"the subject starts with none of {', '.join(p.strip() for p in PREFIXES)}: {mail.summary}")
+    if prefixes and not mail.summary.startswith(prefixes):
+        problems.append(f"the subject starts with none of {', '.join(p.strip() for p in prefixes)}: {mail.summary}")
     if len(mail.summary) > SUBJECT_LIMIT:
         problems.append(f"the subject has {len(mail.summary)} characters, more than {SUBJECT_LIMIT}: {mail.summary}")
     if not re.fullmatch(rf"(RFC )?PATCH( v\d+)?( 0*{number}/{total})?", mail.tag):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from . import host
 from .build import Kernel, Module
+from .build_cryptsetup import Cryptsetup
 from .paths import log_dir
 from .run import run
 from .series import Tree
@@ -31,7 +32,9 @@ class Environment:
     """What a result depends on besides the code under test.
 
     `modules` maps a variant's name to the git blob id of its dm-crypt.c, `tools`
-    a program's name to what it says its version is; `cpu` is the host's.
+    a program of the host to what it says its version is; `cpu` is the host's.
+    `cryptsetup` is the version of the one that was built, `cryptsetup_queue_hash`
+    the queue in it.
     """
 
     target: str
@@ -42,10 +45,14 @@ class Environment:
     accel: str
     cpu: str
     modules: Mapping[str, str]
+    cryptsetup: str
+    cryptsetup_queue_hash: str
     tools: Mapping[str, str]
 
 
-def environment(tree: Tree, kernel: Kernel, modules: Mapping[str, Module], accel: str) -> Environment:
+def environment(
+    tree: Tree, kernel: Kernel, modules: Mapping[str, Module], cryptsetup: Cryptsetup, accel: str
+) -> Environment:
     """Ask the programs and the machine. Raises CommandError when a program is missing."""
     log = log_dir(kernel.target) / "versions.log"
     versions: dict[str, tuple[str | Path, ...]] = {
@@ -66,6 +73,8 @@ def environment(tree: Tree, kernel: Kernel, modules: Mapping[str, Module], accel
         accel=accel,
         cpu=_cpu_model(CPUINFO.read_text()),
         modules={name: module.source for name, module in modules.items()},
+        cryptsetup=cryptsetup.version,
+        cryptsetup_queue_hash=cryptsetup.queue_hash,
         tools={name: (text.splitlines() or ["unknown"])[0].strip() for name, text in said.items()},
     )
 

@@ -75,15 +75,15 @@ def queue_hash(patches: list[Path]) -> str:
     return digest.hexdigest()
 
 
-def apply_series(target: Target, base: BaseTree) -> Tree:
-    """Make build/<target>/tree, or reuse it when base and queue are what they were.
+def apply_series(target: Target, base: BaseTree, name: str = "tree") -> Tree:
+    """Make build/<target>/<name>, or reuse it when base and queue are what they were.
 
     Raises UserError when a patch does not apply, and when the tree holds work of
     the user's: nothing of that is ever thrown away.
     """
     patches = read_series(target)
-    log = log_dir(target.name) / "tree.log"
-    path = build_dir(target.name) / "tree"
+    log = log_dir(target.name) / f"{name}.log"
+    path = build_dir(target.name) / name
     hashed = queue_hash(patches)
     key = f"{base.commit} {hashed}"
     publish(path, lambda part: _clone(base, part, log), SOURCE_TREE, "the tree")

@@ -6,7 +6,7 @@ Adding a backport is a new row here and a new directory for its queue.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .errors import UserError
@@ -15,15 +15,19 @@ from .paths import REPO
 TOOLS = REPO / "tools"
 CONFIG = TOOLS / "config"
 FLAVOURS = ("fast", "debug")
+DEFAULT = "linux-5.8"  # where one target is meant and none is named
+CRYPTSETUP = "cryptsetup-2.3"  # the target whose programs the guests use
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the embedded base comes from a Debian source package, then a patch of ours.
+    """How the embedded base comes from a Debian package, then a patch of ours.
 
     `suite` holds `package` at exactly `version` (a suite that ends in -security is
-    looked for in the security archive); `tarball` lies in the package; `patch`
-    takes the tree back to the target's files.
+    looked for in the security archive); with `source` it is the source package.
+    `tarball` lies in it. `patch` takes the tarball's tree back to where the queue
+    applies, `blobs` says what it must be then (see Target). `exact` takes the
+    tarball's files to those of the target's tag; None when `patch` already does.
     """
 
     package: str
@@ -31,28 +35,70 @@ class Recipe:
     version: str
     tarball: str
     patch: Path
+    blobs: Mapping[str, str]
+    source: bool = False
+    exact: Path | None = None
 
 
 @dataclass(frozen=True)
 class Target:
     """One upstream tree at one version, with the queue that applies to it.
 
-    `source` is the file that variants replace; `blobs` maps paths to the
-    abbreviated git blob ids the base must have; `fragments` maps a flavour of
-    kernel to its config fragments, later ones winning.
+    `variable` gives the user's own tree, as make knows it; `blobs` maps paths to
+    the abbreviated git blob ids that such a tree must have; `products` are git
+    pathspecs of what a build inside it leaves and what would disturb one of ours,
+    or is merely big. `prefixes` are what a patch's subject may start with (none:
+    anything).
+
+    Of kernels only: `source` is the file that variants replace; `fragments` maps
+    a flavour to its config fragments, later ones winning.
     """
 
     name: str
     upstream: str
     tag: str
+    variable: str
     series: Path
     patches: Path
     cover: Path
-    source: str
     recipe: Recipe
     blobs: Mapping[str, str]
-    fragments: Mapping[str, tuple[Path, ...]]
+    products: tuple[str, ...]
+    prefixes: tuple[str, ...] = ()
+    source: str = ""
+    fragments: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
 
+    @property
+    def is_kernel(self) -> bool:
+        """Whether it is built as a kernel with variants of dm-crypt."""
+        return bool(self.fragments)
+
+
+LINUX_PRODUCTS = (
+    *("*.o", "*.a", "*.ko", "*.cmd", "*.mod", "*.mod.c", "modules.order", "Module.symvers"),
+    *(".config", ".config.old", "include/config", "include/generated", "arch/x86/include/generated"),
+    *("vmlinux", "System.map", "arch/x86/boot/bzImage"),
+)
+CRYPTSETUP_PRODUCTS = (
+    *("*.o", "*.a", "*.lo", "*.la", ".libs", "*/.libs/*", "*/.deps/*", "*/.dirstamp"),
+    *("Makefile", "Makefile.in", "po/Makefile", "po/Makefile.in", "tests/Makefile", "tests/Makefile.in"),
+    *("ABOUT-NLS", "aclocal.m4", "autom4te.cache", "ar-lib", "compile", "config.guess", "config.h", "config.h.in"),
+    *(
+        "config.h.in~",
+        "config.log",
+        "config.rpath",
+        "config.status",
+        "config.sub",
+        "configure",
+        "configure~",
+        "depcomp",
+    ),
+    *("install-sh", "libtool", "ltmain.sh", "m4", "missing", "stamp-h1", "test-driver"),
+    *("po/*.gmo", "po/*.header", "po/*.sed", "po/*.sin", "po/Makefile.in.in", "po/Makevars.template", "po/POTFILES"),
+    *("po/Rules-quot", "po/stamp-po", "lib/libcryptsetup.pc", "scripts/cryptsetup.conf"),
+    *("cryptsetup", "cryptsetup-reencrypt", "integritysetup", "veritysetup", "tests/*.log", "tests/*.trs"),
+    *("tests/api-test", "tests/api-test-2", "tests/differ", "tests/unit-utils-io", "tests/vectors-test"),
+)
 
 TARGETS: dict[str, Target] = {
     target.name: target
@@ -61,25 +107,72 @@ TARGETS: dict[str, Target] = {
             name="linux-5.8",
             upstream="Linux mainline, the tree of the posting",
             tag="v5.8-rc2",
+            variable="LINUX",
             series=REPO / "series",
             patches=REPO / "patches",
             cover=REPO / "cover-letter.txt",
-            source="drivers/md/dm-crypt.c",
             recipe=Recipe(
                 package="linux-source-5.10",
                 suite="bullseye-security",
                 version="5.10.262-1",
                 tarball="usr/src/linux-source-5.10.tar.xz",
                 patch=TOOLS / "targets" / "linux-5.8" / "base.patch",
+                blobs={
+                    "drivers/md/dm-crypt.c": "000ddfab5ba0",
+                    "Documentation/admin-guide/device-mapper/dm-crypt.rst": "eea3b79d61ee",
+                },
             ),
-            blobs={
-                "drivers/md/dm-crypt.c": "000ddfab5ba0",
-                "Documentation/admin-guide/device-mapper/dm-crypt.rst": "eea3b79d61ee",
-            },
+            blobs={"drivers/md/dm-crypt.c": "000ddfab5ba0"},
+            products=LINUX_PRODUCTS,
+            prefixes=("dm crypt: ", "Documentation: ", "selftests: "),
+            source="drivers/md/dm-crypt.c",
             fragments={
                 "fast": (CONFIG / "guest.config", CONFIG / "fast.config"),
                 "debug": (CONFIG / "guest.config", CONFIG / "debug.config"),
             },
+        ),
+        Target(
+            name=CRYPTSETUP,
+            upstream="cryptsetup 2.3, as it was when the kernel queue was posted",
+            tag="v2.3.3",
+            variable="CRYPTSETUP",
+            series=REPO / "cryptsetup-patches" / "series",
+            patches=REPO / "cryptsetup-patches",
+            cover=REPO / "cryptsetup-patches" / "cover-letter.txt",
+            recipe=Recipe(
+                package="cryptsetup",
+                suite="bullseye",
+                version="2:2.3.7-1+deb11u1",
+                tarball="cryptsetup_2.3.7.orig.tar.xz",
+                patch=TOOLS / "targets" / "cryptsetup-2.3" / "base.patch",
+                blobs={
+                    "lib/libcryptsetup.h": "43c4662018c4",
+                    "lib/libdevmapper.c": "7abcf8c55096",
+                    "lib/luks2/luks2_json_metadata.c": "ee7751b1f0e6",
+                    "lib/utils_dm.h": "706799bb5a2a",
+                    "man/cryptsetup.8": "df2bb4a035bc",
+                    "src/cryptsetup.c": "d0967f1e4135",
+                    "tests/device-test": "1e3b4f14f79c",
+                },
+                source=True,
+                exact=TOOLS / "targets" / "cryptsetup-2.3" / "v2.3.3.patch",
+            ),
+            blobs={
+                "lib/libcryptsetup.h": "bfb0ca1b53ad",
+                "lib/libdevmapper.c": "a82163b04ed8",
+                "lib/luks2/luks2_json_metadata.c": "e346067b761f",
+                "lib/setup.c": "567f26249a70",
+                "lib/tcrypt/tcrypt.c": "859f0ed74021",
+                "lib/utils_dm.h": "1501eb599e65",
+                "man/cryptsetup.8": "bc3fff61fadb",
+                "src/cryptsetup.c": "c527690e6b00",
+                "tests/api-test-2.c": "8386c081ab9f",
+                "tests/api_test.h": "d1d9b00df1f7",
+                "tests/device-test": "0898b455289d",
+                "tests/luks2-validation-test": "52945bad8773",
+                "tests/test_utils.c": "0b00005c80a1",
+            },
+            products=CRYPTSETUP_PRODUCTS,
         ),
     )
 }

@@ -55,16 +55,20 @@ def make_target(place: Path) -> Target:
     (place / "patches").mkdir()
     git(work, "format-patch", "-q", "-1", "--no-signature", "-o", str(place / "patches"))
     (place / "series").write_text("0001-dm-crypt-bump-the-version.patch\n")
-    recipe = Recipe("linux-source-0.1", "small-security", "0.1-1", "small.tar.xz", place / "base.patch")
+    blobs = {SOURCE: blob[:12]}
+    recipe = Recipe("linux-source-0.1", "small-security", "0.1-1", "small.tar.xz", place / "base.patch", blobs)
     return Target(
         name="small",
         upstream="a test",
         tag="v0.1",
+        variable="LINUX",
         series=place / "series",
         patches=place / "patches",
         cover=place / "cover-letter.txt",
-        source=SOURCE,
         recipe=recipe,
-        blobs={SOURCE: blob[:12]},
-        fragments={},
+        blobs=blobs,
+        products=("*.o",),
+        prefixes=("dm crypt: ",),
+        source=SOURCE,
+        fragments={"fast": ()},
     )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from small import make_target
 
 from dmcrypt_inline import archive
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.paths import cache_dir
 from dmcrypt_inline.run import CommandError
-from dmcrypt_inline.targets import Recipe
+from dmcrypt_inline.targets import Recipe, Target
 
 PLAIN = """\
 http://mirror.example/debian/ bookworm
@@ -57,7 +59,10 @@ def test_os_codename(text: str, expected: str) -> None:
     assert archive.os_codename(text) == expected
 
 
-RECIPE = Recipe("linux-source-0.1", "bullseye-security", "0.1-1", "small.tar.xz", Path("base.patch"))
+@pytest.fixture
+def target(tmp_path: Path) -> Target:
+    recipe = Recipe("linux-source-0.1", "bullseye-security", "0.1-1", "small.tar.xz", Path("base.patch"), {})
+    return replace(make_target(tmp_path), recipe=recipe)
 
 
 def fake_apt(monkeypatch: pytest.MonkeyPatch, place: Path, script: str) -> None:
@@ -71,33 +76,75 @@ def fake_apt(monkeypatch: pytest.MonkeyPatch, place: Path, script: str) -> None:
     monkeypatch.setattr(archive, "OS_RELEASE", place / "os-release")
 
 
-def test_no_network_is_said_with_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_network_is_said_with_the_way_out(target: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     known = 'echo "http://mirror.example/ bookworm-security"'
     script = f'case "$1" in indextargets) {known} ;; *) echo unreachable; exit 100 ;; esac'
     fake_apt(monkeypatch, tmp_path / "bin", script)
     with pytest.raises(UserError, match="is the network up") as caught:
-        archive.source_package(RECIPE, tmp_path / "log")
+        archive.package_file(target, tmp_path / "log")
     assert "LINUX=" in str(caught.value)
     assert "unreachable" in str(caught.value)
     assert not list((cache_dir() / "packages").glob("[!.]*"))
 
 
-def test_a_machine_without_debian_s_archive_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_machine_without_debian_s_archive_is_told_so(
+    target: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     fake_apt(monkeypatch, tmp_path / "bin", "echo http://vendor.example/apt nodistro")
     with pytest.raises(UserError, match="names no Debian archive"):
-        archive.source_package(RECIPE, tmp_path / "log")
+        archive.package_file(target, tmp_path / "log")
 
 
-def test_a_machine_without_apt_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_machine_without_apt_is_told_so(target: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="needs Debian's apt") as caught:
-        archive.source_package(RECIPE, tmp_path / "log")
+        archive.package_file(target, tmp_path / "log")
     assert not isinstance(caught.value, CommandError)
 
 
-def test_a_package_in_the_cache_needs_no_apt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_package_in_the_cache_needs_no_apt(target: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     deb = cache_dir() / "packages" / "linux-source-0.1_0.1-1" / "linux-source-0.1_0.1-1_all.deb"
     deb.parent.mkdir(parents=True)
     deb.touch()
-    assert archive.source_package(RECIPE, tmp_path / "log") == deb
+    assert archive.package_file(target, tmp_path / "log") == deb
+
+
+GIVES_FILES = """\
+case "$1" in indextargets) echo "http://mirror.example/ bookworm-security"; exit ;; esac
+[ "$3" != update ] || cat "$(dirname "$2")/sources.list" >>{calls}
+shift 2
+echo "$@" >>{calls}
+case "$1" in
+source) touch small.tar.xz small.dsc ;;
+download) touch small_0.1_all.deb ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (False, ["deb", "download linux-source-0.1=0.1-1", "small_0.1_all.deb"]),
+        (True, ["deb-src", "source --download-only linux-source-0.1=0.1-1", "small.tar.xz"]),
+    ],
+)
+def test_binary_and_source_packages_are_asked_for_in_apt_s_words(
+    target: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: bool, expected: list[str]
+) -> None:
+    calls = tmp_path / "calls"
+    fake_apt(monkeypatch, tmp_path / "bin", GIVES_FILES.format(calls=calls))
+    target = replace(target, recipe=replace(target.recipe, source=source))
+    file = archive.package_file(target, tmp_path / "log").name
+    listed, update, call = calls.read_text().splitlines()
+    assert listed.endswith(" http://mirror.example/ bullseye-security main")
+    assert [listed.split()[0], call, file] == expected
+    assert update == "update"
+
+
+def test_the_way_out_names_the_target_s_own_variable(
+    target: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="CRYPTSETUP="):
+        archive.package_file(replace(target, variable="CRYPTSETUP"), tmp_path / "log")

@@ -1,15 +1,19 @@
-"""LINUX=: what is taken, what is refused, and that the user's tree is only read."""
+"""LINUX= and packages: what is taken, what is refused, and that the user's tree is only read."""
 
 from __future__ import annotations
 
+import hashlib
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from small import AFTER, BEFORE, SOURCE, git, git_tree, kernel_tree, make_target
 
-from dmcrypt_inline.base import prepare_base
+from dmcrypt_inline.base import prepare_base, prepare_exact
 from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.targets import Target
+from dmcrypt_inline.paths import cache_dir
+from dmcrypt_inline.targets import CRYPTSETUP_PRODUCTS, Target
 
 
 @pytest.fixture
@@ -101,3 +105,78 @@ def test_a_broken_repository_is_refused_in_git_s_words(target: Target, tmp_path:
     (linux / ".git").write_text("gitdir: /nowhere\n")
     with pytest.raises(UserError, match="not a git repository"):
         prepare_base(target, linux)
+
+
+@pytest.mark.parametrize("form", ["directory", "git"])
+def test_every_file_that_the_target_names_must_be_right(target: Target, tmp_path: Path, form: str) -> None:
+    strict = replace(target, variable="CRYPTSETUP", blobs={**target.blobs, "Makefile": "0" * 12})
+    make = kernel_tree if form == "directory" else lambda place: git_tree(place, target.tag)
+    with pytest.raises(UserError, match=r"CRYPTSETUP=.* Makefile has git blob id"):
+        prepare_base(strict, make(tmp_path / "own"))
+    prepare_base(target, tmp_path / "own")
+
+
+def test_what_building_cryptsetup_leaves_is_not_taken(target: Target, tmp_path: Path) -> None:
+    own = kernel_tree(tmp_path / "own")
+    (own / "Makefile").unlink()
+    built = ("Makefile", "libcryptsetup.la", ".libs/x.so", "lib/.libs/y", "lib/.dirstamp", "po/de.gmo", "cryptsetup")
+    for name in (*built, "docs/examples/Makefile", "src/cryptsetup.c", "po/de.po"):
+        (own / name).parent.mkdir(parents=True, exist_ok=True)
+        (own / name).touch()
+    base = prepare_base(replace(target, products=CRYPTSETUP_PRODUCTS), own)
+    taken = git(base.repo, "ls-tree", "-r", "--name-only", "base").split()
+    assert taken == [".gitignore", "docs/examples/Makefile", SOURCE, "po/de.po", "src/cryptsetup.c"]
+
+
+NEWER = "int version = 23;\n"
+
+
+def text_id(text: str) -> str:
+    """The blob id of a text, abbreviated."""
+    return hashlib.sha1(b"blob %d\0" % len(text) + text.encode()).hexdigest()[:12]
+
+
+@pytest.fixture
+def packaged(target: Target, tmp_path: Path) -> Target:
+    """The target with a source package in the cache: NEWER; base.patch makes it AFTER, exact.patch BEFORE."""
+    kernel_tree(tmp_path / "small-0.3", NEWER)
+    place = cache_dir() / "packages" / "small_2:0.3-1"
+    place.mkdir(parents=True)
+    tarball = place / target.recipe.tarball
+    subprocess.run(["tar", "-cJf", tarball, "-C", tmp_path, "small-0.3"], check=True)
+    hunk = f"--- a/{SOURCE}\n+++ b/{SOURCE}\n@@ -1 +1 @@\n-{NEWER}+"
+    (tmp_path / "base.patch").write_text(f"Why.\n\n{hunk}{AFTER}")
+    (tmp_path / "exact.patch").write_text(f"Why.\n\n{hunk}{BEFORE}")
+    recipe = replace(
+        target.recipe,
+        package="small",
+        version="2:0.3-1",
+        source=True,
+        blobs={SOURCE: text_id(AFTER)},
+        exact=tmp_path / "exact.patch",
+    )
+    return replace(target, recipe=recipe)
+
+
+def test_the_embedded_base_of_a_source_package(packaged: Target) -> None:
+    base = prepare_base(packaged, None)
+    assert git(base.repo, "show", f"base:{SOURCE}") == AFTER
+    assert git(base.repo, "ls-tree", "-r", "--name-only", "base").split() == [".gitignore", "Makefile", SOURCE]
+
+
+def test_the_exact_files_are_the_tag_s_and_no_others(packaged: Target) -> None:
+    exact = prepare_exact(packaged, prepare_base(packaged, None))
+    assert git(exact.repo, "show", f"base:{SOURCE}") == BEFORE
+    assert git(exact.repo, "ls-tree", "-r", "--name-only", "base").split() == [SOURCE]
+
+
+def test_a_base_that_has_the_tag_s_files_is_the_exact_one(packaged: Target, tmp_path: Path) -> None:
+    base = prepare_base(packaged, kernel_tree(tmp_path / "own"))
+    assert prepare_exact(packaged, base) is base
+
+
+@pytest.mark.parametrize("patch", ["base.patch", "exact.patch"])
+def test_a_recipe_that_does_not_do_its_work_is_refused(packaged: Target, tmp_path: Path, patch: str) -> None:
+    (tmp_path / patch).write_text((tmp_path / patch).read_text().replace("+int version", "+int  version"))
+    with pytest.raises(UserError, match=f"small 2:0.3-1 and {patch} is not the base of small: {SOURCE} has"):
+        prepare_exact(packaged, prepare_base(packaged, None))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import git_tree, kernel_tree, make_target
+from small import AFTER, BEFORE, git_tree, kernel_tree, make_target
 
-from dmcrypt_inline import check, lint
+from dmcrypt_inline import check, check_linux, lint
 from dmcrypt_inline.base import prepare_base
-from dmcrypt_inline.checks import Check, Failed, Skipped, run_checks
+from dmcrypt_inline.checks import Check, Failed, Queue, Skipped, run_checks
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.results import Counts
 from dmcrypt_inline.series import apply_series
@@ -23,9 +24,9 @@ def target(tmp_path: Path) -> Target:
 
 
 @pytest.fixture
-def queue(target: Target, tmp_path: Path) -> check.Queue:
+def queue(target: Target, tmp_path: Path) -> Queue:
     tree = apply_series(target, prepare_base(target, kernel_tree(tmp_path / "linux")))
-    return check.Queue(target, tree, tmp_path / "log")
+    return Queue(target, tree, tree, tmp_path / "log")
 
 
 def edit(target: Target, old: str, new: str) -> None:
@@ -50,14 +51,51 @@ def test_each_verdict_is_counted_and_printed(capsys: pytest.CaptureFixture[str])
     assert printed == "ok a\nnot ok b\n    this\n    and that\nnot ok c\n    cannot\nskip d: not here\n"
 
 
-def test_index_lines(queue: check.Queue) -> None:
+def test_index_lines(queue: Queue) -> None:
     check._index_lines(queue)
     edit(queue.target, "index ", "index 0")
     with pytest.raises(Failed, match="is not what this patch does"):
         check._index_lines(queue)
 
 
-def test_author(queue: check.Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_index_lines_are_about_the_tag_s_files(queue: Queue) -> None:
+    check._index_lines(replace(queue, tree=None))
+    with pytest.raises(Skipped, match=r"v0\.1"):
+        check._index_lines(replace(queue, exact=None))
+
+
+@pytest.mark.parametrize("text", [BEFORE, AFTER])
+def test_the_queue_must_apply_to_the_tag_s_files_too(
+    target: Target,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    text: str,
+) -> None:
+    base = prepare_base(target, kernel_tree(tmp_path / "linux"))
+    exact = prepare_base(replace(target, blobs={}), kernel_tree(tmp_path / "exact", text))
+    monkeypatch.setattr(check, "prepare_exact", lambda *_: exact)
+    separate = replace(target, recipe=replace(target.recipe, exact=tmp_path / "exact.patch"))
+    check.check(separate, base, Path(sys.prefix))
+    printed = capsys.readouterr().out.splitlines()
+    assert "ok queue_applies_with_git_am" in printed
+    verdict = "ok" if text == BEFORE else "not ok"
+    assert f"{verdict} queue_applies_to_the_files_of_v0.1" in printed
+
+
+def test_each_kind_of_target_has_its_own_checks(
+    target: Target, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = prepare_base(target, kernel_tree(tmp_path / "linux"))
+    check.check(target, base, Path(sys.prefix))
+    assert "checkpatch" in capsys.readouterr().out
+    check.check(replace(target, fragments={}), base, Path(sys.prefix))
+    printed = capsys.readouterr().out
+    assert "checkpatch" not in printed
+    assert "each_patch_builds_without_new_warnings" in printed
+
+
+def test_author(queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "REPO", tmp_path / "work")
     check._mails(queue)
     edit(queue.target, "From: dmcrypt-inline", "From: somebody")
@@ -65,37 +103,88 @@ def test_author(queue: check.Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         check._mails(queue)
 
 
-def test_a_missing_cover_letter(queue: check.Queue) -> None:
+def test_whitespace(queue: Queue, target: Target, tmp_path: Path) -> None:
+    check._whitespace(queue)
+    edit(target, "+int version = 22;", "+int version = 22; ")
+    tree = apply_series(target, prepare_base(target, kernel_tree(tmp_path / "linux")))
+    with pytest.raises(Failed, match="trailing whitespace"):
+        check._whitespace(replace(queue, tree=tree))
+
+
+MISSPELLED = "rec" + "ieve"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("Because.", f"To {MISSPELLED}.", True),
+        ("+int version = 22;", f"+int {MISSPELLED} = 22;", True),
+        ("-int version = 21;", f"-int {MISSPELLED} = 21;", False),
+        ("@@ -1 +1 @@", f"@@ -1 +1 @@ {MISSPELLED}", False),
+    ],
+)
+def test_spelling_of_what_is_ours(queue: Queue, old: str, new: str, found: bool) -> None:
+    env = Path(sys.prefix)
+    check._spelling(queue, env)
+    edit(queue.target, old, new)
+    if found:
+        with pytest.raises(Failed, match="receive"):
+            check._spelling(queue, env)
+    else:
+        check._spelling(queue, env)
+
+
+def test_spelling_of_the_cover_letter(queue: Queue) -> None:
+    queue.target.cover.write_text(f"to {MISSPELLED}\n")
+    with pytest.raises(Failed, match=r"cover-letter\.txt:1"):
+        check._spelling(queue, Path(sys.prefix))
+
+
+def test_what_quotes_others_is_no_source_to_spell(
+    repository: Path, target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = replace(
+        target,
+        patches=repository,
+        recipe=replace(target.recipe, patch=repository / "to_base", exact=repository / "to_tag"),
+    )
+    monkeypatch.setattr(lint, "TARGETS", {"small": moved})
+    for name in ("to_base", "to_tag", "0001-a.patch"):
+        (repository / name).write_text(MISSPELLED)
+    lint._codespell(Path(sys.prefix) / "bin", tmp_path / "log")
+    (repository / "else").write_text(MISSPELLED)
+    with pytest.raises(Failed, match="else:1"):
+        lint._codespell(Path(sys.prefix) / "bin", tmp_path / "log")
+
+
+def test_a_missing_cover_letter(queue: Queue) -> None:
     with pytest.raises(Failed, match="there is no"):
         check._cover(queue)
 
 
 def test_what_needs_the_tree_is_skipped_without_it(target: Target, tmp_path: Path) -> None:
-    nothing = check.Queue(target, None, tmp_path / "log")
-    for call in (check._index_lines, check._checkpatch, check._each_builds):
+    nothing = Queue(target, None, None, tmp_path / "log")
+    for call in (check._index_lines, check._whitespace, check_linux._checkpatch, check_linux._each_builds):
         with pytest.raises(Skipped):
             call(nothing)
 
 
-def test_a_queue_that_does_not_apply_fails(
-    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(check, "source_checks", lambda *_: [])
+def test_a_queue_that_does_not_apply_fails(target: Target, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     edit(target, "-int version = 21;", "-int version = 20;")
-    counts = check.check(target, prepare_base(target, kernel_tree(tmp_path / "linux")), tmp_path)
+    counts = check.check(target, prepare_base(target, kernel_tree(tmp_path / "linux")), Path(sys.prefix))
     assert "not ok queue_applies_with_git_am" in capsys.readouterr().out
-    assert counts.skipped == 3
+    assert counts.skipped == 4
 
 
-def test_checkpatch_s_verdict_counts(queue: check.Queue) -> None:
+def test_checkpatch_s_verdict_counts(queue: Queue) -> None:
     assert queue.tree is not None
     script = queue.tree.path / "scripts" / "checkpatch.pl"
     script.parent.mkdir()
     script.write_text("exit 0;\n")
-    check._checkpatch(queue)
+    check_linux._checkpatch(queue)
     script.write_text('print "CHECK:SPACING: no\\n"; exit 1;\n')
     with pytest.raises(Failed, match="CHECK:SPACING"):
-        check._checkpatch(queue)
+        check_linux._checkpatch(queue)
 
 
 @pytest.fixture

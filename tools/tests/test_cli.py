@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,11 @@ from dmcrypt_inline import cli, commands
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.paths import REPO
 from dmcrypt_inline.results import Counts
-from dmcrypt_inline.targets import FLAVOURS, TARGETS, get_target
+from dmcrypt_inline.targets import FLAVOURS, TARGETS, Target, get_target
 
 PACKAGE = REPO / "tools" / "dmcrypt_inline"
 # The path that data takes: each may import those before it, never one after it.
-STAGES = ("targets", "base", "series", "build", "guest", "results", "commands", "cli")
+STAGES = ("targets", "base", "series", "build", "build_cryptsetup", "guest", "results", "commands", "cli")
 
 
 def test_an_unknown_target_is_refused_with_the_known_names() -> None:
@@ -53,17 +54,110 @@ def test_make_forwards_everything(tmp_path: Path) -> None:
     python = tmp_path / "python3"
     python.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
     python.chmod(0o755)
-    argv = ["make", "-s", "-C", str(REPO), "demo", f"PYTHON={python}", "TARGET=t", "LINUX=/a b", "ACCEL=tcg"]
+    made = ["make", "-s", "-C", str(REPO), f"PYTHON={python}"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    done = subprocess.run(argv, env=environment, check=True, capture_output=True, text=True)
-    assert done.stdout == "tools/dmcrypt-inline|demo|--target|t|--linux|/a b|--accel|tcg|"
+
+    def forwarded(*given: str) -> str:
+        return subprocess.run([*made, *given], env=environment, check=True, capture_output=True, text=True).stdout
+
+    everything = ("TARGET=t", "LINUX=/a b", "CRYPTSETUP=/c d", "ACCEL=tcg")
+    expected = "tools/dmcrypt-inline|demo|--target|t|--linux|/a b|--cryptsetup|/c d|--accel|tcg|"
+    assert forwarded("demo", *everything) == expected
+    assert forwarded("test") == "tools/dmcrypt-inline|test|"
+
+
+def test_trees_of_one_s_own_reach_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[commands.Request] = []
+
+    def remember(request: commands.Request) -> int:
+        asked.append(request)
+        return 0
+
+    monkeypatch.setitem(commands.COMMANDS, "tree", remember)
+    cli.main(["tree", "--target", "cryptsetup-2.3", "--linux", "/a b", "--cryptsetup", "/c d"])
+    cli.main(["tree"])
+    own = {"LINUX": Path("/a b"), "CRYPTSETUP": Path("/c d")}
+    assert asked == [commands.Request("cryptsetup-2.3", own, None), commands.Request(None, {}, None)]
+
+
+def test_no_target_named_means_all_or_the_default() -> None:
+    nothing = commands.Request(None, {}, None)
+    assert [target.name for target in nothing.targets()] == list(TARGETS)
+    assert nothing.target().name == "linux-5.8"
+    one = commands.Request("cryptsetup-2.3", {}, None)
+    assert [target.name for target in one.targets()] == ["cryptsetup-2.3"]
+
+
+def test_a_target_that_cannot_boot_is_refused_by_the_demo(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["demo", "--target", "cryptsetup-2.3"]) == 1
+    assert "is no kernel to boot" in capsys.readouterr().err
+
+
+@pytest.fixture
+def stubbed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the parts that ran; each counts one claim of a kind."""
+    ran: list[str] = []
+
+    def part(name: str, counts: Counts) -> Callable[..., Counts]:
+        def run_part(target: Target | None = None, _request: commands.Request | None = None) -> Counts:
+            ran.append(f"{name} {target.name}" if target else name)
+            return counts
+
+        return run_part
+
+    monkeypatch.setattr(commands, "ensure_packages", lambda *_: None)
+    monkeypatch.setattr(commands, "_pytest", part("pytest", Counts(10, 0, 0)))
+    monkeypatch.setattr(commands, "_check_sources", part("sources", Counts(1, 0, 0)))
+    monkeypatch.setattr(commands, "_check", part("check", Counts(2, 0, 1)))
+    monkeypatch.setattr(commands, "_guest_tests", part("guest", Counts(3, 0, 0)))
+    return ran
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected", "counted"),
+    [
+        (["check"], ["sources", "check linux-5.8", "check cryptsetup-2.3"], "5 passed, 0 failed, 2 skipped"),
+        (["check", "--target", "cryptsetup-2.3"], ["sources", "check cryptsetup-2.3"], "3 passed, 0 failed, 1 skipped"),
+        (
+            ["test"],
+            ["pytest", "sources", "check linux-5.8", "check cryptsetup-2.3", "guest linux-5.8"],
+            "18 passed, 0 failed, 2 skipped",
+        ),
+        (
+            ["test", "--target", "linux-5.8"],
+            ["pytest", "sources", "check linux-5.8", "guest linux-5.8"],
+            "16 passed, 0 failed, 1 skipped",
+        ),
+    ],
+)
+def test_the_last_line_counts_every_part(
+    stubbed: list[str], capsys: pytest.CaptureFixture[str], arguments: list[str], expected: list[str], counted: str
+) -> None:
+    assert cli.main(arguments) == 0
+    assert stubbed == expected
+    assert capsys.readouterr().out.splitlines()[-1] == counted
+
+
+def test_a_part_that_cannot_run_fails_and_stops_no_other(
+    stubbed: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_: object) -> Counts:
+        raise UserError("no network")
+
+    monkeypatch.setattr(commands, "_check", refuses)
+    assert cli.main(["test"]) == 1
+    assert stubbed == ["pytest", "sources", "guest linux-5.8"]
+    printed = capsys.readouterr().out
+    assert "not ok checks_of_cryptsetup-2.3_can_run\nno network" in printed
+    assert printed.splitlines()[-1] == "14 passed, 2 failed, 0 skipped"
 
 
 def test_what_a_calling_make_leaves_does_not_reach_the_kernel_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("MAKEFLAGS", "TARGET", "ARCH", "KBUILD_OUTPUT", "GIT_DIR"):
+    names = {"MAKEFLAGS", "TARGET", "ARCH", "KBUILD_OUTPUT", "GIT_DIR", "CRYPTSETUP"}
+    for name in names:
         monkeypatch.setenv(name, "x")
     cli.clean_environment()
-    assert not {"MAKEFLAGS", "TARGET", "ARCH", "KBUILD_OUTPUT", "GIT_DIR"}.intersection(os.environ)
+    assert not names.intersection(os.environ)
 
 
 @pytest.mark.parametrize(
@@ -84,8 +178,12 @@ def test_pytest_counts(output: str, expected: Counts) -> None:
 def test_every_target_is_whole() -> None:
     for target in TARGETS.values():
         assert target.recipe.patch.is_file()
-        assert target.source in target.blobs
-        assert set(target.fragments) == set(FLAVOURS)
+        assert target.recipe.exact is None or target.recipe.exact.is_file()
+        assert target.blobs
+        assert target.recipe.blobs
+        if target.is_kernel:
+            assert target.source in target.blobs
+            assert set(target.fragments) == set(FLAVOURS)
 
 
 def test_a_stage_imports_no_later_stage() -> None:

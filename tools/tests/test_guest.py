@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from dmcrypt_inline import accel, guest_tests
-from dmcrypt_inline.build import Kernel
+from dmcrypt_inline.build import Kernel, Module
+from dmcrypt_inline.build_cryptsetup import Cryptsetup
 from dmcrypt_inline.complaints import scan
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.guest import GuestResult, run_guest
@@ -193,6 +194,19 @@ def test_a_test_counts_for_what_it_did(
     result = guest_tests.TestResult("name", parse(text), status, scan(complaint))
     assert (result.counts.passed, result.counts.failed, result.counts.skipped) == counts
     assert result.tripped == tripped
+
+
+def test_a_test_is_told_where_cryptsetup_is(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = 'cd "$SHARE/results"; printf "1..1\\nok 1 a\\n" >table_roundtrip.ktap; echo 0 >table_roundtrip.status'
+    stand_in(monkeypatch, tmp_path, f'{said}; cp ../input/environment {tmp_path}/seen; echo 0 >"$SHARE/status"')
+    (tmp_path / "dm-crypt.ko").touch()
+    built = Cryptsetup("cryptsetup-2.3", tmp_path / "a prefix", tmp_path / "tests", "2.3.7", "", "")
+    guests = guest_tests.Guests(kernel, built, "tcg", tmp_path / "out", None)
+    [result] = guests.run(Module("series", tmp_path / "dm-crypt.ko", ""), ["table_roundtrip"], 20.0)
+    assert result.counts.passed == 1
+    told = (tmp_path / "seen").read_text().splitlines()
+    assert f"export CRYPTSETUP_PREFIX='{tmp_path}/a prefix'" in told
+    assert f"export CRYPTSETUP_TESTS={tmp_path}/tests" in told
 
 
 def test_a_wrong_variant_must_name_its_test(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from dmcrypt_inline.mails import cover_problems, index_problems, parse_mail, patch_problems
 
+PREFIXES = ("dm crypt: ", "selftests: ")
 AUTHOR = "A Long Name Of Some Maintainers <maintainers@users.noreply.host.example>"
 PATCH = """\
 From 04f48b416a8c7028223090cb1e78afcbddb47666 Mon Sep 17 00:00:00 2001
@@ -44,7 +45,11 @@ def test_parse_mail_unfolds_its_headers() -> None:
 
 @pytest.mark.parametrize("tag", ["PATCH", "PATCH 1/2", "PATCH v2 1/2", "RFC PATCH 1/2"])
 def test_a_proper_patch_passes(tag: str) -> None:
-    assert patch_problems(SHORT.replace("PATCH 1/2", tag), 1, 2, [AUTHOR]) == []
+    assert patch_problems(SHORT.replace("PATCH 1/2", tag), 1, 2, [AUTHOR], PREFIXES) == []
+
+
+def test_a_target_without_prefixes_takes_any_subject() -> None:
+    assert patch_problems(SHORT.replace("dm crypt: ", "Anything "), 1, 2, [AUTHOR], ()) == []
 
 
 @pytest.mark.parametrize(
@@ -60,7 +65,7 @@ def test_a_proper_patch_passes(tag: str) -> None:
 )
 def test_each_defect_of_a_patch_is_found(old: str, new: str, expected: str) -> None:
     assert old in SHORT
-    (problem,) = patch_problems(SHORT.replace(old, new), 1, 2, [AUTHOR])
+    (problem,) = patch_problems(SHORT.replace(old, new), 1, 2, [AUTHOR], PREFIXES)
     assert expected in problem
 
 

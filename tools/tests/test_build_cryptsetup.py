@@ -1,0 +1,215 @@
+"""Builds and build checks of cryptsetup, with a cryptsetup of a few lines."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from small import git
+
+from dmcrypt_inline import build_cryptsetup as stage
+from dmcrypt_inline import check_cryptsetup
+from dmcrypt_inline.base import prepare_base
+from dmcrypt_inline.checks import Failed, Queue, Skipped
+from dmcrypt_inline.errors import UserError
+from dmcrypt_inline.paths import build_dir, cache_dir
+from dmcrypt_inline.run import CommandError
+from dmcrypt_inline.series import Tree, apply_series
+from dmcrypt_inline.targets import Recipe, Target
+
+CONFIGURE = """\
+#!/bin/sh
+[ -e generated ] || exit 1
+for argument; do
+	case $argument in --prefix=*) prefix=${argument#*=} ;; CFLAGS=*) cflags=${argument#*=} ;; esac
+done
+sed "s|@prefix@|$prefix|; s|@cflags@|$cflags|" Makefile.in >Makefile
+"""
+MAKEFILE = """\
+prefix = @prefix@
+all: cryptsetup
+cryptsetup: main.o old.o
+	gcc -o $@ $^
+%.o: %.c
+	gcc @cflags@ -c -o $@ $<
+check: all
+	touch tests/api-test
+install: all
+	mkdir -p "$(DESTDIR)$(prefix)/sbin"
+	cp cryptsetup "$(DESTDIR)$(prefix)/sbin/"
+"""
+OLD = "int old(int unused) { return 0; }\n"  # -Wextra has something to say about it
+MAIN = """\
+#include <stdio.h>
+int main(void)
+{
+	puts("cryptsetup 2.3.3");
+	return 0;
+}
+"""
+FILES = {
+    "autogen.sh": "touch generated\n",
+    "configure": CONFIGURE,
+    "Makefile.in": MAKEFILE,
+    "main.c": MAIN,
+    "old.c": OLD,
+    "tests/x": "",
+}
+
+
+def tree(place: Path, main: str, old: str = OLD) -> Tree:
+    """A queue of one patch, applied: it makes main.c `main` and old.c `old`."""
+    work = place / "work"
+    for name, content in FILES.items():
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text(content)
+    (work / "configure").chmod(0o755)
+    git(work, "init", "-q")
+    git(work, "add", "-A")
+    git(work, "commit", "-q", "-m", "all")
+    git(work, "tag", "v2.3.3")
+    (work / "main.c").write_text(main)
+    (work / "old.c").write_text(old)
+    git(work, "commit", "-q", "-a", "-m", "Change it\n\nBecause.")
+    queue = place / "queue"
+    git(work, "format-patch", "-q", "-1", "--no-signature", "-o", str(queue))
+    (queue / "series").write_text("0001-Change-it.patch\n")
+    target = Target(
+        name="small",
+        upstream="a test",
+        tag="v2.3.3",
+        variable="CRYPTSETUP",
+        series=queue / "series",
+        patches=queue,
+        cover=queue / "cover-letter.txt",
+        recipe=Recipe("small", "small", "1", "small.tar.xz", place / "base.patch", {}),
+        blobs={"main.c": git(work, "rev-parse", "v2.3.3:main.c").strip()},
+        products=(),
+    )
+    return apply_series(target, prepare_base(target, work))
+
+
+CHANGED = MAIN.replace("2.3.3", "2.3.4")
+
+
+def test_what_is_built_is_installed_under_build_and_runs(tmp_path: Path) -> None:
+    made = tree(tmp_path, CHANGED)
+    built = stage.build_cryptsetup(made)
+    assert built.version == "2.3.4"
+    assert built.queue_hash == made.queue_hash
+    assert built.prefix == build_dir("small") / "series" / "installed"
+    assert (built.tests / "api-test").exists()
+    said = subprocess.run([built.prefix / "sbin" / "cryptsetup"], env={}, check=True, capture_output=True, text=True)
+    assert said.stdout == "cryptsetup 2.3.4\n"
+    assert git(made.path, "status", "--porcelain") == ""
+
+
+def test_base_and_series_are_built_side_by_side(tmp_path: Path) -> None:
+    made = tree(tmp_path, CHANGED)
+    series, base = stage.build_cryptsetup(made), stage.build_cryptsetup(made, "base")
+    assert (series.version, base.version) == ("2.3.4", "2.3.3")
+    assert series.key != base.key
+
+
+def test_a_build_is_reused_until_the_tree_or_the_flags_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tree(tmp_path, CHANGED)
+    first = stage.build_cryptsetup(made)
+    (first.prefix / "mark").touch()
+    assert stage.build_cryptsetup(made) == first
+    assert (first.prefix / "mark").exists()
+    monkeypatch.setattr(stage, "CFLAGS", "-O1")
+    assert stage.build_cryptsetup(made).key != first.key
+    assert not (first.prefix / "mark").exists()
+
+
+def test_an_interrupted_build_is_done_again(tmp_path: Path) -> None:
+    made = tree(tmp_path, CHANGED)
+    first = stage.build_cryptsetup(made)
+    (first.prefix.parent / ".complete").unlink()  # the stamp comes last
+    (first.prefix / "half").touch()
+    assert stage.build_cryptsetup(made) == first
+    assert not (first.prefix / "half").exists()
+
+
+def test_the_caller_s_environment_does_not_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DESTDIR", str(tmp_path / "elsewhere"))
+    built = stage.build_cryptsetup(tree(tmp_path, CHANGED))
+    assert (built.prefix / "sbin" / "cryptsetup").exists()
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_where_build_has_a_space_the_cache_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dmcrypt_inline.paths.BUILD", tmp_path / "a b")
+    made = tree(tmp_path, CHANGED)
+    assert stage.build_cryptsetup(made).prefix.is_relative_to(cache_dir())
+    monkeypatch.setenv("DMCRYPT_INLINE_CACHE", str(tmp_path / "c d"))
+    with pytest.raises(UserError, match="set DMCRYPT_INLINE_CACHE to a directory without"):
+        stage.build_cryptsetup(made)
+
+
+def test_a_build_that_fails_shows_why_and_leaves_no_stamp(tmp_path: Path) -> None:
+    made = tree(tmp_path, MAIN.replace("return 0", "return nothing"))
+    for _ in range(2):
+        with pytest.raises(CommandError, match=r"nothing.* undeclared"):
+            stage.build_cryptsetup(made)
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ("cryptsetup 2.3.7\n", "2.3.7"),
+        ("cryptsetup 2.6.1 flags: UDEV BLKID\n", "2.6.1"),
+        ("cryptsetup 2.3.4-rc0", "2.3.4-rc0"),
+    ],
+)
+def test_parse_version(said: str, version: str) -> None:
+    assert stage.parse_version(said) == version
+
+
+def test_a_program_that_says_no_version_is_refused() -> None:
+    with pytest.raises(UserError, match="Segmentation fault"):
+        stage.parse_version("Segmentation fault\n")
+
+
+def queue(made: Tree, tmp_path: Path) -> Queue:
+    return Queue(made.target, made, made, tmp_path / "log")
+
+
+def test_a_patch_without_a_new_warning_passes(tmp_path: Path) -> None:
+    moved = "\n\n" + OLD  # the old warning on another line
+    check_cryptsetup._each_builds(queue(tree(tmp_path, CHANGED, moved), tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("main", "old", "expected"),
+    [
+        (
+            CHANGED.replace("\treturn", "\tint x;\n\treturn"),
+            OLD,
+            r"0001-Change-it\.patch: main\.c: warning: unused variable",
+        ),
+        (CHANGED, OLD + OLD.replace("old", "older"), r"0001-Change-it\.patch: old\.c: warning: unused parameter"),
+        (CHANGED.replace("0;", "nothing;"), OLD, r"0001-Change-it\.patch: it does not build"),
+    ],
+    ids=["new warning", "old warning again", "broken"],
+)
+def test_a_patch_that_adds_a_warning_or_breaks_the_build_fails(
+    tmp_path: Path, main: str, old: str, expected: str
+) -> None:
+    with pytest.raises(Failed, match=expected):
+        check_cryptsetup._each_builds(queue(tree(tmp_path, main, old), tmp_path))
+
+
+def test_only_what_a_patch_changes_is_compiled_again(tmp_path: Path) -> None:
+    check_cryptsetup._each_builds(queue(tree(tmp_path, CHANGED), tmp_path))
+    log = (tmp_path / "log").read_text()
+    assert log.count(" -c -o main.o main.c") == 2
+    assert log.count(" -c -o old.o old.c") == 1
+
+
+def test_a_queue_that_does_not_apply_is_not_compiled(tmp_path: Path) -> None:
+    made = tree(tmp_path, CHANGED)
+    with pytest.raises(Skipped):
+        check_cryptsetup._each_builds(replace(queue(made, tmp_path), tree=None))
