@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The demonstration: tables, a LUKS2 volume, a short measurement. Needs the
-# modules $INPUT/variants/{base,series}.ko and $ROUNDS; leaves fio's JSON and the
-# tables it measured in $RESULTS.
+# modules $INPUT/variants/{base,series}.ko, our cryptsetup below
+# $CRYPTSETUP_PREFIX and $ROUNDS; leaves fio's JSON and the tables it measured
+# in $RESULTS.
 
 here=$(dirname "$0")
 . "$here/w1.sh"
@@ -52,13 +53,18 @@ tables() {
 	done
 }
 
-# luks_open [OPTION]...: the passphrase is fixed, and no secret.
-luks_open() {
+# The cryptsetup with our queue; the passphrase is fixed, and no secret.
+cryptsetup() {
+	printf 'not a secret' | "$CRYPTSETUP_PREFIX/sbin/cryptsetup" "$@" || die "cryptsetup $*"
+}
+
+# in_force WHAT EXPECTED: the flags of the open volume.
+in_force() {
 	local flags
 
-	printf 'not a secret' | cryptsetup open --key-file=- "$@" /dev/ram0 volume || die "cryptsetup open $*"
 	flags=$(flags_of volume)
-	echo "   opened with: ${*:-no options}; in force: ${flags:-no flags}"
+	echo "   $1: ${flags:-no flags}"
+	same "flags of the volume" "$2" "$flags"
 }
 
 contents() {
@@ -68,29 +74,33 @@ contents() {
 }
 
 luks() {
-	local written flags=(--perf-no_read_workqueue --perf-no_write_workqueue)
+	local written stored flags=(--perf-no_read_workqueue --perf-no_write_workqueue)
 
-	echo "== A LUKS2 volume with an ext4 file system ($(cryptsetup --version | cut -d " " -f 1,2))"
-	printf 'not a secret' | cryptsetup luksFormat --type luks2 --batch-mode --key-file=- \
-		--sector-size 512 --pbkdf pbkdf2 --pbkdf-force-iterations 1000 /dev/ram0 || die "cryptsetup luksFormat"
-	luks_open "${flags[@]}"
-	same "flags of the volume" "$BOTH" "$(flags_of volume)"
+	echo "== A LUKS2 volume with an ext4 file system ($(cryptsetup --version | cut -d " " -f 1,2) with its queue)"
+	cryptsetup luksFormat --type luks2 --batch-mode --key-file=- --sector-size 512 \
+		--pbkdf pbkdf2 --pbkdf-force-iterations 1000 /dev/ram0
+	cryptsetup open --key-file=- /dev/ram0 volume
+	in_force "opened without options" ""
 	mkdir -p "$HOME/mnt"
 	mkfs.ext4 -q /dev/mapper/volume || die "mkfs.ext4"
 	mount /dev/mapper/volume "$HOME/mnt" || die "mount"
 	head -c 8M /dev/urandom >"$HOME/mnt/data" || die "writing"
 	written=$(sha256sum <"$HOME/mnt/data")
 	umount "$HOME/mnt" || die "umount"
+	cryptsetup refresh --key-file=- --persistent "${flags[@]}" volume
+	in_force "refreshed with ${flags[*]} --persistent" "$BOTH"
 	same "data read back with the flags" "$written" "$(contents)"
-	cryptsetup close volume || die "cryptsetup close"
-	luks_open
-	same "flags of the volume" "" "$(flags_of volume)"
+	cryptsetup close volume
+	stored=$(cryptsetup luksDump /dev/ram0 | awk '$1 == "Flags:" { $1 = ""; print substr($0, 2) }')
+	echo "   closed; the header says: $stored"
+	same "flags in the header" "no-read-workqueue no-write-workqueue" "$stored"
+	cryptsetup open --key-file=- /dev/ram0 volume
+	in_force "opened again, without options" "$BOTH"
+	same "data read back with the flags" "$written" "$(contents)"
+	cryptsetup refresh --key-file=- --persistent volume
+	in_force "refreshed with --persistent alone" ""
 	same "data read back without the flags" "$written" "$(contents)"
-	cryptsetup close volume || die "cryptsetup close"
-	luks_open "${flags[@]}"
-	same "flags of the volume" "$BOTH" "$(flags_of volume)"
-	same "data read back with the flags" "$written" "$(contents)"
-	cryptsetup close volume || die "cryptsetup close"
+	cryptsetup close volume
 	echo "   the same 8 MiB each time: ${written%% *}"
 }
 
