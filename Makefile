@@ -5,14 +5,16 @@ PYTHON ?= python3
 
 FORWARD = $(PYTHON) tools/dmcrypt-inline $@ $(if $(TARGET),--target '$(TARGET)') \
 	$(if $(LINUX),--linux '$(LINUX)') $(if $(CRYPTSETUP),--cryptsetup '$(CRYPTSETUP)') \
-	$(if $(ACCEL),--accel '$(ACCEL)')
+	$(if $(ACCEL),--accel '$(ACCEL)') $(if $(filter selftest,$@),$(if $(QUICK),--quick))
 
-.PHONY: help demo test check tree
+.PHONY: help demo test check tree selftest mutants
 
 help:
 	@echo 'make demo     from nothing to a booted kernel with inline dm-crypt, shown and measured'
 	@echo 'make test     every check and test; the last line counts them'
 	@echo 'make check    the checks that need no guest'
+	@echo 'make selftest the kselftests on the debug kernel, in full (QUICK=1: as make test runs them)'
+	@echo 'make mutants  drivers that are wrong on purpose: which test catches which'
 	@echo 'make tree     build/TARGET/tree, a git repository with the tags base and series'
 	@echo 'make help     this text'
 	@echo
@@ -24,5 +26,5 @@ help:
 	@echo
 	@echo 'One stage at a time, with more help: tools/dmcrypt-inline --help'
 
-demo test check tree:
+demo test check tree selftest mutants:
 	@$(FORWARD)

@@ -21,7 +21,7 @@ from .progress import step
 from .run import run
 from .series import Tree
 
-NO_PART_OF_A_KERNEL = ("Documentation/", "tools/testing/")
+NO_PART_OF_A_KERNEL = ("Documentation/", "MAINTAINERS", "tools/testing/")
 KBUILD_ENV = {"KBUILD_BUILD_USER": "dmcrypt-inline", "KBUILD_BUILD_HOST": "localhost"}
 HOUR = 3600.0
 

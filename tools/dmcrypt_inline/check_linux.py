@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from pathlib import Path
 
+from . import host, selftests
 from .build import Prepared, lay_out_module, make_module, prepare_kernel
 from .checks import Check, Queue, fail_if
 from .gitrepo import git, resolve
@@ -13,7 +15,8 @@ from .progress import step
 from .run import run
 from .series import Tree
 
-BUILT_ELSEWHERE = ("Documentation/", "tools/testing/selftests/")  # nothing that a W=1 build of dm-crypt would see
+# Nothing that a W=1 build of dm-crypt would see.
+BUILT_ELSEWHERE = ("Documentation/", "MAINTAINERS", "tools/testing/selftests/")
 DIAGNOSTIC = re.compile(r"\b(warning|error):")
 
 
@@ -22,6 +25,8 @@ def linux_checks(queue: Queue) -> list[Check]:
     return [
         Check("checkpatch_strict_is_silent", lambda: _checkpatch(queue)),
         Check("each_patch_builds_without_warnings", lambda: _each_builds(queue)),
+        Check("selftests_are_those_of_the_directory", lambda: fail_if(selftests.differences(queue.applied()))),
+        Check("selftests_install_as_kselftests", lambda: _kselftest(queue)),
     ]
 
 
@@ -32,11 +37,55 @@ def _checkpatch(queue: Queue) -> None:
     problems = []
     for patch in queue.patches():
         argv = ["perl", str(script), "-q", "--strict", "--show-types", "--ignore", "MISSING_SIGN_OFF", str(patch)]
-        # HOME: a .checkpatch.conf of the user's must not decide.
-        done = run(argv, log=queue.log, timeout=300, cwd=tree.path, env={"HOME": str(tree.path)}, check=False)
+        # HOME: a .checkpatch.conf of the user's must not decide. PATH: checkpatch runs a Python script with modules.
+        env = {"HOME": str(tree.path), "PATH": f"{host.python_env() / 'bin'}:{os.environ['PATH']}"}
+        done = run(argv, log=queue.log, timeout=300, cwd=tree.path, env=env, check=False)
         if done.returncode != 0:
             problems.append(f"{patch.name}:\n{done.output.strip()}")
     fail_if(problems)
+
+
+def _kselftest(queue: Queue) -> None:
+    """The tree's own `make install` and `gen_tar` take every file, and run_kselftest.sh would run every test."""
+    tree = queue.applied()
+    with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
+        source, place = Path(name) / "source", Path(name) / "installed"
+        source.mkdir()
+        packed = Path(name) / "source.tar"
+        git(
+            tree.path,
+            "archive",
+            "-o",
+            packed,
+            tree.series,
+            "tools/testing/selftests",
+            "tools/scripts",
+            "scripts/subarch.include",
+            log=queue.log,
+        )
+        run(["tar", "-xf", packed, "-C", source], log=queue.log, timeout=60)
+        # Nothing here is compiled: the headers that the kernel's own Makefile would install are not needed.
+        (source / "Makefile").write_text("headers_install:\n")
+        argv: list[str | Path] = ["make", "-C", source / "tools" / "testing" / "selftests", f"INSTALL_PATH={place}"]
+        run([*argv, "TARGETS=dm-crypt", "FORMAT=.gz", "gen_tar"], log=queue.log, timeout=300)
+        installed = {path.name for path in (place / "dm-crypt").iterdir()}
+        list_of_tests = (place / "run_kselftest.sh").read_text() + _text(place / "kselftest-list.txt")
+        packages = list((place / "kselftest-packages").glob("kselftest*"))
+    fail_if(
+        [f"{path} is not installed" for path in selftests.files() if _wanted(path) not in installed]
+        + [f"{test} would not be run" for test in installed if test in selftests.tests() and test not in list_of_tests]
+        + ([] if packages else ["gen_tar packed nothing"])
+    )
+
+
+def _wanted(path: str) -> str:
+    """The name of a file that is to be installed; the Makefile is what installs."""
+    name = Path(path).name
+    return name if name != "Makefile" else "settings"
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
 
 
 def _each_builds(queue: Queue) -> None:

@@ -56,8 +56,16 @@ def parser() -> argparse.ArgumentParser:
         ),
         ("test", "check, the tools' own tests, and the guest tests; the last line counts them"),
         ("demo", "from nothing to a booted kernel with inline dm-crypt, shown and measured"),
+        ("selftest", "the kselftests of selftests/dm-crypt on the debug kernel, in a guest"),
+        ("mutants", "each driver that is wrong on purpose against the selftests that must catch it (takes long)"),
+        ("refresh-selftests", "put the files of selftests/dm-crypt into the patch that adds them"),
     ):
-        stages.add_parser(name, parents=[common], help=text, description=text[0].upper() + text[1:] + ".")
+        stage = stages.add_parser(name, parents=[common], help=text, description=text[0].upper() + text[1:] + ".")
+        if name == "selftest":
+            stage.add_argument("--quick", action="store_true", help="the short form of each test, as `test` runs them")
+            stage.add_argument(
+                "--variant", choices=("series", "base"), default="series", help="which dm-crypt (default: %(default)s)"
+            )
     return top
 
 
@@ -74,7 +82,13 @@ def main(arguments: Sequence[str]) -> int:
     clean_environment()
     signal.signal(signal.SIGTERM, _interrupt)
     own = {"LINUX": given.linux, "CRYPTSETUP": given.cryptsetup}
-    request = commands.Request(given.target, {name: Path(place) for name, place in own.items() if place}, given.accel)
+    request = commands.Request(
+        given.target,
+        {name: Path(place) for name, place in own.items() if place},
+        given.accel,
+        getattr(given, "quick", False),
+        getattr(given, "variant", "series"),
+    )
     try:
         return commands.COMMANDS[given.stage](request)
     except UserError as error:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from . import demo as demo_stage
-from . import guest_tests
+from . import selftests, suites
 from .base import prepare_base
 from .build import Kernel, Module, build_kernel, build_module
 from .build_cryptsetup import Cryptsetup, build_cryptsetup
@@ -20,6 +20,8 @@ from .errors import UserError
 from .gitrepo import git
 from .host import ensure_packages, python_env
 from .lint import source_checks
+from .machine import Machine
+from .mutants import SAMPLE, Mutant, mutants
 from .paths import BUILD, log_dir
 from .progress import say, step
 from .results import Counts
@@ -27,19 +29,20 @@ from .run import run
 from .series import Tree, apply_series
 from .targets import CRYPTSETUP, DEFAULT, TARGETS, TOOLS, Target, get_target
 
-WRONG = TOOLS / "tests" / "wrong"
-
 
 @dataclass(frozen=True)
 class Request:
     """What the user asked for: a target's name (None: see `targets` and `target`), an accelerator, own trees.
 
-    `own` maps a target's variable (LINUX, CRYPTSETUP) to the user's tree.
+    `own` maps a target's variable (LINUX, CRYPTSETUP) to the user's tree. `quick`
+    and `variant` are for the selftests.
     """
 
     target_name: str | None
     own: Mapping[str, Path]
     accel: str | None
+    quick: bool = False
+    variant: str = "series"
 
     def target(self) -> Target:
         """The target asked for, or the default one. Raises UserError for an unknown name."""
@@ -82,13 +85,13 @@ def _variant(tree: Tree, kernel: Kernel, name: str, patch: Path | None = None) -
         return build_module(kernel, source, name)
 
 
-def _variants(tree: Tree, kernel: Kernel, wrong: bool) -> dict[str, Module]:
-    """Variant name -> module: base, series and, when `wrong`, those that the tests must catch."""
-    variants = {name: _variant(tree, kernel, name) for name in ("base", "series")}
-    if wrong:
-        for patch in sorted(WRONG.glob("*.patch")):
-            variants[patch.stem] = _variant(tree, kernel, patch.stem, patch)
-    return variants
+def _machine(request: Request, tree: Tree, flavour: str, names: Sequence[str], wrong: Sequence[Mutant] = ()) -> Machine:
+    """Guests' kernel, cryptsetup and modules: the variants `names` and those that are wrong."""
+    cryptsetup = _cryptsetup(request)
+    kernel = build_kernel(tree, flavour)
+    modules = {name: _variant(tree, kernel, name) for name in names}
+    modules |= {mutant.name: _variant(tree, kernel, mutant.name, mutant.patch) for mutant in wrong}
+    return Machine(tree, kernel, modules, cryptsetup, request.accel)
 
 
 def tree(request: Request) -> int:
@@ -105,10 +108,8 @@ def demo(request: Request) -> int:
     target = request.kernel_target()
     ensure_packages("base", "build", "cryptsetup", "guest")
     python_env()
-    made = _tree(target, request)
-    cryptsetup = _cryptsetup(request)
-    kernel = build_kernel(made, "fast")
-    return demo_stage.run(made, kernel, _variants(made, kernel, wrong=False), cryptsetup, request.accel)
+    machine = _machine(request, _tree(target, request), "fast", ("base", "series"))
+    return demo_stage.run(machine)
 
 
 def check_only(request: Request) -> int:
@@ -166,9 +167,37 @@ def _run_parts(parts: Mapping[str, Callable[[], Counts]]) -> Counts:
 
 def _guest_tests(target: Target, request: Request) -> Counts:
     made = _tree(target, request)
-    cryptsetup = _cryptsetup(request)
-    kernel = build_kernel(made, "debug")
-    return guest_tests.run(made, kernel, _variants(made, kernel, wrong=True), cryptsetup, request.accel)
+    sample = [mutant for mutant in mutants() if mutant.name in SAMPLE]
+    debug = _machine(request, made, "debug", ("series",), sample)
+    return suites.test(debug, _machine(request, made, "fast", ("base", "series")), sample)
+
+
+def selftest(request: Request) -> int:
+    """The kselftests on the debug kernel; status 1 when one failed."""
+    target = request.kernel_target()
+    ensure_packages("base", "build", "cryptsetup", "guest")
+    machine = _machine(request, _tree(target, request), "debug", (request.variant,))
+    return _close(suites.selftest(machine, request.quick, request.variant))
+
+
+def all_mutants(request: Request) -> int:
+    """Every driver that is wrong on purpose against the tests that must catch it; status 1 when one gets away."""
+    target = request.kernel_target()
+    ensure_packages("base", "build", "cryptsetup", "guest")
+    chosen = mutants()
+    machine = _machine(request, _tree(target, request), "debug", ("series",), chosen)
+    return _close(suites.mutants(machine, chosen))
+
+
+def refresh_selftests(request: Request) -> int:
+    """Put the files of selftests/dm-crypt into the patch that adds them."""
+    made = _tree(request.kernel_target(), request)
+    found = selftests.differences(made)
+    if found:
+        say(f"{selftests.refresh(made)} written:")
+    for line in found or ["the queue has the files of selftests/dm-crypt as they are"]:
+        say(f"  {line}")
+    return 0
 
 
 def _pytest() -> Counts:
@@ -210,4 +239,7 @@ COMMANDS: dict[str, Callable[[Request], int]] = {
     "check": check_only,
     "test": test,
     "demo": demo,
+    "selftest": selftest,
+    "mutants": all_mutants,
+    "refresh-selftests": refresh_selftests,
 }

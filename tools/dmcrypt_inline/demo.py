@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from . import accel as accelerator
-from .build import Kernel, Module
-from .build_cryptsetup import Cryptsetup
 from .errors import UserError
 from .guest import run_guest
+from .machine import Machine
 from .paths import build_dir
 from .progress import say
 from .results import environment, write
-from .series import Tree
 from .w1 import CELLS, Cell, summarise
 
 ROUNDS = 5
@@ -33,15 +30,16 @@ PROMISES = (
 )
 
 
-def run(tree: Tree, kernel: Kernel, modules: Mapping[str, Module], cryptsetup: Cryptsetup, accel: str | None) -> int:
-    """Show the queue at work on the fast kernel; `modules` has base and series.
+def run(machine: Machine) -> int:
+    """Show the queue at work on the fast kernel; the modules are base and series.
 
     Returns 0: figures are compared with what the queue promises and shown, but a
     busy machine is no error. Raises UserError when a step in the guest fails or
     the kernel complains.
     """
+    kernel = machine.kernel
     out = build_dir(kernel.target) / "demo"
-    chosen = accelerator.choose(kernel, accel)
+    chosen = machine.accel()
     say(f"booting Linux {kernel.release} ({kernel.flavour}, {chosen}); console: {out / 'guest' / 'console.log'}")
     load = os.getloadavg()
     result = run_guest(
@@ -51,18 +49,17 @@ def run(tree: Tree, kernel: Kernel, modules: Mapping[str, Module], cryptsetup: C
         out=out / "guest",
         accel=chosen,
         timeout=TIMEOUT,
-        inputs={f"variants/{name}.ko": modules[name].path for name in ("base", "series")},
-        env={"ROUNDS": str(ROUNDS), "CRYPTSETUP_PREFIX": str(cryptsetup.prefix)},
+        inputs={f"variants/{name}.ko": module.path for name, module in machine.modules.items()},
+        env={"ROUNDS": str(ROUNDS), "CRYPTSETUP_PREFIX": str(machine.cryptsetup.prefix)},
         on_line=say,
     )
     result.require_success()
     raw = _read_rounds(result.results)
     cells = summarise(raw)
     verdicts = judge(cells)
-    where = environment(tree, kernel, {name: modules[name] for name in ("base", "series")}, cryptsetup, chosen)
     path = write(
         out / "results.json",
-        where,
+        environment(machine, chosen),
         {
             "seconds": result.seconds,
             "load_average": load,

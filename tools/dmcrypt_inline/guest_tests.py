@@ -1,32 +1,23 @@
-"""The guest tests on the debug kernel, and the proofs that they can fail."""
+"""Run test files in guests: what each said, how it ended, what the kernel complained about meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from . import accel as accelerator
 from . import ktap
 from .build import Kernel, Module
 from .build_cryptsetup import Cryptsetup
 from .complaints import Complaint
-from .errors import UserError
 from .guest import GRACE, GuestResult, run_guest
-from .paths import build_dir
-from .progress import say
-from .results import Counts, environment, write
-from .series import Tree
+from .results import Counts
 from .targets import TOOLS
 
-TESTS = TOOLS / "tests" / "guest"
-WRONG = TOOLS / "tests" / "wrong"
-HELPERS = ("dm_crypt", "ktap", "regions")  # sourced, not run
+TESTS = TOOLS / "tests" / "guest"  # one directory a group; what is not executable is sourced
 MARK = "guest test: "  # tests.sh writes it to the kernel log before each test
-ALL_SECONDS = 2100.0  # against a guest that hangs: on 2 cores all take 800, the longest 220
-ONE_SECONDS = 900.0
-PROOF_GRACE = 2.0  # seconds: one complaint proves it
+ONE_SECONDS = 1800.0  # against a test that hangs: the longest takes a quarter of it
 
 # A crypto queue this short is always full: what the recipes need, and the other tests may as well have.
 KERNEL_ARGS = ("cryptd.cryptd_max_cpu_qlen=4",)
@@ -68,86 +59,10 @@ class TestResult:
         return bool(self.complaints) or not all(claim.ok for claim in self.report.claims)
 
 
-@dataclass(frozen=True)
-class Proof:
-    """A wrong variant against the test that must find it wrong; `found` is what that test, or the kernel, said."""
-
-    variant: str
-    test: str
-    proved: bool
-    found: str
-
-
-def names() -> list[str]:
-    """The guest tests, in the order in which they run."""
-    return sorted(path.stem for path in TESTS.glob("*.sh") if path.stem not in HELPERS)
-
-
-def run(tree: Tree, kernel: Kernel, modules: Mapping[str, Module], cryptsetup: Cryptsetup, accel: str | None) -> Counts:
-    """Run all tests against modules['series'], then each wrong variant against the test that must trip over it.
-
-    Writes build/<target>/test/results.json. Raises UserError when a guest cannot be started.
-    """
-    out = build_dir(kernel.target) / "test"
-    chosen = accelerator.choose(kernel, accel)
-    proofs = {name: must_trip(WRONG / f"{name}.patch") for name in modules if name not in ("base", "series")}
-    say(f"guest tests on Linux {kernel.release} ({kernel.flavour}, {chosen}); consoles: {out}")
-    guests = Guests(kernel, cryptsetup, chosen, out, on_line=lambda line: say(f"    {line}"))
-    quiet = replace(guests, on_line=None, grace=PROOF_GRACE, fail_fast=True)
-    with ThreadPoolExecutor(1) as pool:  # one guest beside ours: it mostly keeps one CPU busy
-        proving = [pool.submit(_prove, quiet, modules[name], test) for name, test in proofs.items()]
-        try:
-            results = guests.run(modules["series"], names(), ALL_SECONDS)
-            for result in results:
-                for fault in result.faults:
-                    say(f"not ok {result.name}: {fault}")
-            proved = [future.result() for future in proving]
-        finally:
-            pool.shutdown(cancel_futures=True)
-    counts = [
-        *(result.counts for result in results),
-        *(Counts(int(proof.proved), int(not proof.proved), 0) for proof in proved),
-    ]
-    total = Counts(*(sum(column) for column in zip(*((c.passed, c.failed, c.skipped) for c in counts))))
-    where = environment(tree, kernel, modules, cryptsetup, chosen)
-    path = write(
-        out / "results.json",
-        where,
-        {
-            "counts": asdict(total),
-            "series": [asdict(result) for result in results],
-            "proofs": [asdict(proof) for proof in proved],
-        },
-    )
-    say(f"guest tests: {total.passed} passed, {total.failed} failed, {total.skipped} skipped; results: {path}")
-    return total
-
-
-def must_trip(patch: Path) -> str:
-    """The test that has to fail with a wrong variant: the line "Trips: <test>" above its diff.
-
-    Raises UserError when it is missing or names no test.
-    """
-    for line in patch.read_text().splitlines():
-        word, _, name = line.partition(":")
-        if word == "Trips" and name.strip() in names():
-            return name.strip()
-    raise UserError(
-        f"{patch} does not say which test must fail\n  it needs a line: Trips: <one of {', '.join(names())}>"
-    )
-
-
-def _prove(guests: Guests, module: Module, test: str) -> Proof:
-    try:
-        [result] = guests.run(module, [test], ONE_SECONDS)
-    except UserError as error:
-        proof = Proof(module.name, test, False, str(error))
-    else:
-        wrong = [claim.name for claim in result.report.claims if not claim.ok]
-        found = [*(complaint.first for complaint in result.complaints[:1]), *wrong[:1]]
-        proof = Proof(module.name, test, result.tripped, found[0] if found else "nothing")
-    say(f"{'ok' if proof.proved else 'not ok'} {test} finds {module.name} wrong: {proof.found}")
-    return proof
+def names(group: str) -> list[str]:
+    """The test files of a group, as 'group/name', in the order in which they run."""
+    found = sorted((TESTS / group).glob("*.sh"))
+    return [f"{group}/{path.stem}" for path in found if os.access(path, os.X_OK)]
 
 
 @dataclass(frozen=True)
@@ -155,15 +70,19 @@ class Guests:
     """Where test files run: a kernel, its accelerator, the directory of the runs; `on_line` gets what they print.
 
     They find `cryptsetup` under $CRYPTSETUP_PREFIX, its own tests in $CRYPTSETUP_TESTS.
+    `quick`: the short form of each test. `fail_fast`: a test ends with its first
+    failure. `grace`: see run_guest.
     """
 
     kernel: Kernel
     cryptsetup: Cryptsetup
     accel: str
     out: Path
-    on_line: Callable[[str], None] | None
+    quick: bool
+    on_line: Callable[[str], None] | None = None
     grace: float = GRACE
     fail_fast: bool = False
+    kernel_args: Sequence[str] = KERNEL_ARGS
 
     def run(self, module: Module, tests: Sequence[str], timeout: float) -> list[TestResult]:
         """Run the tests against a module; each guest has `timeout` seconds.
@@ -174,7 +93,7 @@ class Guests:
         results: list[TestResult] = []
         left = list(tests)
         while left:
-            out = self.out / (module.name if left == list(tests) else f"{module.name}-from-{left[0]}")
+            out = self.out if left == list(tests) else self.out.with_name(f"{self.out.name}-from-{Path(left[0]).name}")
             batch = self._boot(module, left, out, timeout)
             ended = [result for result in batch if result.status is not None]
             if len(ended) < len(batch):
@@ -190,7 +109,7 @@ class Guests:
         guest = run_guest(
             self.kernel,
             "tests.sh",
-            name=module.name,
+            name=out.name,
             out=out,
             accel=self.accel,
             timeout=timeout,
@@ -200,9 +119,10 @@ class Guests:
                 "LIMIT": f"{ONE_SECONDS:.0f}",
                 "CRYPTSETUP_PREFIX": str(self.cryptsetup.prefix),
                 "CRYPTSETUP_TESTS": str(self.cryptsetup.tests),
+                "DM_CRYPT_QUICK": "1" if self.quick else "",
                 "KTAP_FAIL_FAST": "1" if self.fail_fast else "",
             },
-            kernel_args=KERNEL_ARGS,
+            kernel_args=self.kernel_args,
             grace=self.grace,
             on_line=self.on_line,
         )
@@ -232,4 +152,11 @@ def _read(guest: GuestResult, name: str, complaints: tuple[Complaint, ...]) -> T
         report=ktap.parse(said.read_text(errors="replace") if said.exists() else ""),
         status=int(status.read_text()) if status.exists() else None,
         complaints=complaints,
+    )
+
+
+def total(counts: Sequence[Counts]) -> Counts:
+    """The sum of several counts."""
+    return Counts(
+        sum(each.passed for each in counts), sum(each.failed for each in counts), sum(each.skipped for each in counts)
     )

@@ -29,8 +29,11 @@ PACKAGES: dict[str, tuple[str, ...]] = {
         *("gcc", "libc6-dev", "libdevmapper-dev", "libblkid-dev", "libjson-c-dev", "libpopt-dev", "libssl-dev"),
         *("make", "uuid-dev"),
     ),
-    "check": ("git", "perl", "shellcheck", "sparse"),
-    "guest": ("cryptsetup-bin", "dmsetup", "e2fsprogs", "fio", "kmod", "procps", "qemu-system-x86", "util-linux"),
+    "check": ("git", "perl", "rsync", "shellcheck", "sparse"),
+    "guest": (
+        *("btrfs-progs", "cryptsetup-bin", "dmsetup", "e2fsprogs", "fio", "jq", "keyutils", "kmod", "perl", "procps"),
+        *("qemu-system-x86", "util-linux", "xxd", "xz-utils"),
+    ),
     "python": () if importlib.util.find_spec("ensurepip") else ("python3-venv",),
 }
 

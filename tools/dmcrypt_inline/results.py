@@ -9,11 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from . import host
-from .build import Kernel, Module
-from .build_cryptsetup import Cryptsetup
+from .machine import Machine
 from .paths import log_dir
 from .run import run
-from .series import Tree
 
 CPUINFO = Path("/proc/cpuinfo")
 
@@ -50,10 +48,9 @@ class Environment:
     tools: Mapping[str, str]
 
 
-def environment(
-    tree: Tree, kernel: Kernel, modules: Mapping[str, Module], cryptsetup: Cryptsetup, accel: str
-) -> Environment:
-    """Ask the programs and the machine. Raises CommandError when a program is missing."""
+def environment(machine: Machine, accel: str) -> Environment:
+    """Ask the programs and the host. Raises CommandError when a program is missing."""
+    kernel = machine.kernel
     log = log_dir(kernel.target) / "versions.log"
     versions: dict[str, tuple[str | Path, ...]] = {
         "fio": ("fio", "--version"),
@@ -66,15 +63,15 @@ def environment(
     said = {name: run(argv, log=log, timeout=60, check=False).output for name, argv in versions.items()}
     return Environment(
         target=kernel.target,
-        queue_hash=tree.queue_hash,
+        queue_hash=machine.tree.queue_hash,
         kernel_release=kernel.release,
         kernel_flavour=kernel.flavour,
         kernel_key=kernel.key,
         accel=accel,
         cpu=_cpu_model(CPUINFO.read_text()),
-        modules={name: module.source for name, module in modules.items()},
-        cryptsetup=cryptsetup.version,
-        cryptsetup_queue_hash=cryptsetup.queue_hash,
+        modules={name: module.source for name, module in machine.modules.items()},
+        cryptsetup=machine.cryptsetup.version,
+        cryptsetup_queue_hash=machine.cryptsetup.queue_hash,
         tools={name: (text.splitlines() or ["unknown"])[0].strip() for name, text in said.items()},
     )
 

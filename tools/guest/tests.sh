@@ -7,6 +7,7 @@
 for name in $TESTS; do
 	echo "# $name"
 	echo "guest test: $name" >/dev/kmsg
+	mkdir -p "$(dirname "$RESULTS/$name")"
 	timeout --kill-after=10 "$LIMIT" "$INPUT/tests/$name.sh" 2>&1 | tee "$RESULTS/$name.ktap"
 	echo "${PIPESTATUS[0]}" >"$RESULTS/$name.status"
 done

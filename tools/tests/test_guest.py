@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline import accel, guest_tests
+from dmcrypt_inline import accel, guest_tests, mutants, suites
 from dmcrypt_inline.build import Kernel, Module
 from dmcrypt_inline.build_cryptsetup import Cryptsetup
 from dmcrypt_inline.complaints import scan
@@ -28,13 +28,18 @@ done
 """
 
 
-@pytest.fixture
-def kernel(tmp_path: Path) -> Kernel:
+def make_kernel(place: Path) -> Kernel:
     """A kernel that no stand-in looks at."""
-    modules = tmp_path / "modules"
+    modules = place / "modules"
     modules.mkdir()
     (modules / "null_blk.ko").write_text("a module")
-    return Kernel("linux-5.8", "fast", "5.8.0", tmp_path, tmp_path, tmp_path, modules, tmp_path, "abc")
+    return Kernel("linux-5.8", "fast", "5.8.0", place, place, place, modules, place, "abc")
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Kernel:
+    """The same."""
+    return make_kernel(tmp_path)
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, place: Path, body: str) -> None:
@@ -196,23 +201,83 @@ def test_a_test_counts_for_what_it_did(
     assert result.tripped == tripped
 
 
-def test_a_test_is_told_where_cryptsetup_is(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = 'cd "$SHARE/results"; printf "1..1\\nok 1 a\\n" >table_roundtrip.ktap; echo 0 >table_roundtrip.status'
-    stand_in(monkeypatch, tmp_path, f'{said}; cp ../input/environment {tmp_path}/seen; echo 0 >"$SHARE/status"')
-    (tmp_path / "dm-crypt.ko").touch()
-    built = Cryptsetup("cryptsetup-2.3", tmp_path / "a prefix", tmp_path / "tests", "2.3.7", "", "")
-    guests = guest_tests.Guests(kernel, built, "tcg", tmp_path / "out", None)
-    [result] = guests.run(Module("series", tmp_path / "dm-crypt.ko", ""), ["table_roundtrip"], 20.0)
+CRYPTSETUP = Cryptsetup("cryptsetup-2.3", Path("a prefix"), Path("tests"), "2.3.7", "", "")
+
+
+def make_guests(
+    kernel: Kernel, place: Path, monkeypatch: pytest.MonkeyPatch, said: str, status: int = 0
+) -> guest_tests.Guests:
+    """Guests in which each test says `said` and ends with `status`."""
+    body = (
+        '. "$SHARE/input/environment"; cd "$SHARE/results"; for test in $TESTS; do mkdir -p "${test%/*}"; '
+        f"printf '{said}' >$test.ktap; echo {status} >$test.status; done; "
+        f'cp ../input/environment {place}/seen; echo 0 >"$SHARE/status"'
+    )
+    stand_in(monkeypatch, place, body)
+    return guest_tests.Guests(kernel, CRYPTSETUP, "tcg", place / "out", quick=True)
+
+
+def module(place: Path, name: str) -> Module:
+    """A module that no stand-in loads."""
+    (place / f"{name}.ko").touch()
+    return Module(name, place / f"{name}.ko", "")
+
+
+def test_a_test_is_told_what_it_needs(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
+    [result] = guests.run(module(tmp_path, "series"), ["dm-crypt/table_roundtrip"], 20.0)
     assert result.counts.passed == 1
     told = (tmp_path / "seen").read_text().splitlines()
-    assert f"export CRYPTSETUP_PREFIX='{tmp_path}/a prefix'" in told
-    assert f"export CRYPTSETUP_TESTS={tmp_path}/tests" in told
+    assert "export CRYPTSETUP_PREFIX='a prefix'" in told
+    assert "export CRYPTSETUP_TESTS=tests" in told
+    assert "export DM_CRYPT_QUICK=1" in told
 
 
-def test_a_wrong_variant_must_name_its_test(tmp_path: Path) -> None:
+def test_only_what_is_executable_is_a_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guest_tests, "TESTS", tmp_path)
+    (tmp_path / "group").mkdir()
+    for name, mode in (("two.sh", 0o755), ("one.sh", 0o755), ("sourced.sh", 0o644), ("README", 0o755)):
+        (tmp_path / "group" / name).touch(mode)
+    assert guest_tests.names("group") == ["group/one", "group/two"]
+
+
+def test_a_wrong_variant_must_name_its_tests(tmp_path: Path) -> None:
     patch = tmp_path / "variant.patch"
-    patch.write_text("Trips: table_roundtrip\n\n--- a/x\n+++ b/x\n")
-    assert guest_tests.must_trip(patch) == "table_roundtrip"
-    patch.write_text("Trips: no_such_test\n")
-    with pytest.raises(UserError, match="does not say which test must fail"):
-        guest_tests.must_trip(patch)
+    patch.write_text("Trips: table_roundtrip bad_arguments\n\n--- a/x\n+++ b/x\n")
+    assert mutants.must_trip(patch) == ("dm-crypt/table_roundtrip", "dm-crypt/bad_arguments")
+    for text in ("Trips: no_such_test\n", "Trips:\n", "Trips: bad_arguments no_such_test\n", ""):
+        patch.write_text(text)
+        with pytest.raises(UserError, match="does not say which test must fail"):
+            mutants.must_trip(patch)
+
+
+def test_the_sample_exists() -> None:
+    assert set(mutants.SAMPLE) <= {mutant.name for mutant in mutants.mutants()}
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "found"),
+    [
+        (r"1..2\nok 1 a\nnot ok 2 b\n", 1, "b"),
+        (r"1..1\nok 1 a\n", 0, "nothing"),
+        (r"1..0 # SKIP no disk\n", 4, "nothing"),
+        (r"1..1\nBail out! no disk\n", 1, "nothing"),
+    ],
+)
+def test_a_mutant_is_caught_by_a_failure_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, status: int, found: str
+) -> None:
+    guests = make_guests(make_kernel(tmp_path), tmp_path, monkeypatch, said, status)
+    wrong = mutants.Mutant("wrong", tmp_path / "wrong.patch", ("dm-crypt/bad_arguments",))
+    [proof] = mutants.prove(guests, [(wrong, module(tmp_path, "wrong"))], 1)
+    proved = found != "nothing"
+    assert proof == mutants.Proof("wrong", "bad_arguments", proved, found)
+    assert mutants.counts([proof]).failed == (0 if proved else 1)
+    assert ("NOT BY" in mutants.table([proof])) == (not proved)
+
+
+def test_a_test_that_runs_on_the_base_is_a_failure() -> None:
+    ran = guest_tests.TestResult("dm-crypt/a", parse("1..1\nok 1 a\n"), 0, ())
+    skipped = guest_tests.TestResult("dm-crypt/a", parse("1..0 # SKIP no flags\n"), 4, ())
+    assert not suites.skips(ran).proved
+    assert suites.skips(skipped) == mutants.Proof("base", "a", True, "skipped: no flags")

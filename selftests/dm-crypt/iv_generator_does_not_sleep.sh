@@ -13,16 +13,11 @@ here=$(dirname "$0")
 
 # iv_does_not_sleep IRQMODE MODE CIPHER KEY_BYTES
 iv_does_not_sleep() {
-	null_disk completing 32 "irqmode=$1" completion_nsec=10000
-	map_flags iv "$3" "$4" "$2" || return 0
-	verified_io "$2" "$MAPPED" --rw=randwrite --bs=16k --iodepth=16 --size=4M
-	no_complaints
+	io_goes_well "$2" "$3" "$4" "irqmode=$1 completion_nsec=10000" \
+		"--bs=16k --iodepth=16 --size=4M"
 }
 
-require_root
-require_programs dmsetup fio
-require_null_blk
-require_flags
+needs fio null_blk flags
 
 CLAIMS=()
 for irqmode in 1 2; do

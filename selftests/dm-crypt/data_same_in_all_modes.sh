@@ -24,9 +24,10 @@ declare -A KEY_BYTES=(
 
 # Equal data with equal IVs are equal on the disk: each region against the next.
 stored_alike() {
+	local dd="dd if=$1 bs=$WRITE count=$((3 * COUNT)) iflag=direct status=none"
+
 	want "difference between regions as stored" "" \
-		"$(dd if="$1" bs=$WRITE count=$((3 * COUNT)) iflag=direct status=none 2>&1 |
-			cmp - <(dd if="$1" bs=$WRITE skip=$COUNT count=$((3 * COUNT)) iflag=direct status=none) 2>&1)"
+		"$($dd 2>&1 | cmp - <($dd skip=$COUNT) 2>&1)"
 }
 
 # same_data CIPHER SECTOR_BYTES DISK
@@ -40,10 +41,7 @@ same_data() {
 	no_complaints
 }
 
-require_root
-require_programs dmsetup cmp
-require_null_blk
-require_flags
+needs cmp null_blk flags
 
 declare -A DISKS
 null_disk task 8 irqmode=0

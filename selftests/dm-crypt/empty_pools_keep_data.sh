@@ -10,13 +10,14 @@ here=$(dirname "$0")
 . "$here/ktap.sh"
 . "$here/dm_crypt.sh"
 
-FAILSLAB=/sys/kernel/debug/failslab
+FAILSLAB=$DEBUGFS/failslab
 
 # Every second slab allocation fails that is not allowed to wait.
 fail_atomic_allocations() {
 	defer sh -c "echo 0 >$FAILSLAB/probability"
 	echo N >$FAILSLAB/task-filter
-	echo Y >$FAILSLAB/ignore-gfp-wait && want "ignore-gfp-wait" Y "$(cat $FAILSLAB/ignore-gfp-wait)"
+	echo Y >$FAILSLAB/ignore-gfp-wait
+	want "ignore-gfp-wait" Y "$(cat $FAILSLAB/ignore-gfp-wait)"
 	echo 0 >$FAILSLAB/verbose
 	echo 1 >$FAILSLAB/interval
 	echo -1 >$FAILSLAB/times
@@ -33,12 +34,7 @@ data_survive() {
 	no_complaints
 }
 
-require_root
-require_programs dmsetup fio
-mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null
-[ -d $FAILSLAB ] || skip_all "needs CONFIG_FAILSLAB and CONFIG_FAULT_INJECTION_DEBUG_FS"
-require_null_blk
-require_flags
+needs fio failslab null_blk flags
 
 CLAIMS=()
 for irqmode in 1 2; do

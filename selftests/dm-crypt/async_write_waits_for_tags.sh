@@ -13,17 +13,11 @@ here=$(dirname "$0")
 
 # writes_wait MODE: a slow disk with 2 tags, 128 requests for them.
 writes_wait() {
-	null_disk slow 64 irqmode=2 completion_nsec=200000 hw_queue_depth=2
-	map_flags tags "$ASYNC_XTS" 64 "$1" || return 0
-	verified_io "$1" "$MAPPED" --rw=randwrite --bs=64k --iodepth=64 --numjobs=2 \
-		--size=16M --offset_increment=32M
-	no_complaints
+	io_goes_well "$1" "$ASYNC_XTS" 64 "irqmode=2 completion_nsec=200000 hw_queue_depth=2" \
+		"--bs=64k --iodepth=64 --numjobs=2 --size=16M --offset_increment=32M"
 }
 
-require_root
-require_programs dmsetup fio
-require_null_blk
-require_flags
+needs fio null_blk flags
 
 CLAIMS=("writes_wait no_write" "writes_wait both")
 run_claims

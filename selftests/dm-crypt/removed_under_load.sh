@@ -18,7 +18,8 @@ start_load() {
 	local stat reads writes
 
 	stat=/sys/dev/block/$(numbers_of "$MAPPED")/stat
-	fio --name=load --thread --filename="$MAPPED" --direct=1 --ioengine=libaio --rw=randrw --bs=16k \
+	fio --name=load --thread --filename="$MAPPED" --direct=1 --ioengine=libaio \
+		--rw=randrw --bs=16k \
 		--iodepth=32 --size=16M --time_based --runtime=60 --output=/dev/null 2>/dev/null &
 	LOAD=$!
 	reads=0 writes=0
@@ -38,7 +39,7 @@ replaced_by_errors() {
 		want "message of wipe_table" "" "$(dmsetup wipe_table "$PREFIX-forced" 2>&1)"
 		wait $LOAD
 		want "status of the load after the removal" 1 $?
-		undo $((${#ktap_cleanups[@]} - 1))
+		undo_last
 		no_complaints || return
 	done
 }
@@ -52,7 +53,7 @@ killed_and_removed() {
 		start_load
 		kill -KILL $LOAD
 		wait $LOAD 2>/dev/null
-		undo $((${#ktap_cleanups[@]} - 1))
+		undo_last
 		want "mapping left behind" "" "$(dmsetup ls | grep -wF "$PREFIX-killed")"
 		no_complaints || return
 	done
@@ -73,17 +74,14 @@ module_unloaded_after_load() {
 		start_load
 		kill -KILL $LOAD
 		wait $LOAD 2>/dev/null
-		undo $((${#ktap_cleanups[@]} - 1))
+		undo_last
 		want "rmmod" "" "$(rmmod dm_crypt 2>&1)"
 		no_complaints || return
 		modprobe dm-crypt || broken "dm-crypt does not load again"
 	done
 }
 
-require_root
-require_programs dmsetup fio
-require_null_blk
-require_flags
+needs fio null_blk flags
 null_disk loaded 32 irqmode=2 completion_nsec=20000
 
 CLAIMS=("replaced_by_errors aes-xts-plain64" "replaced_by_errors $ASYNC_XTS"

@@ -4,7 +4,7 @@
 # Claim: a dm-crypt table read back is the table given, in its canonical form,
 # for every combination of no_read_workqueue and no_write_workqueue with the
 # other optional arguments, in any order and case.
-# Needs: root, dmsetup, null_blk. Endangers: nothing but devices of its own.
+# Needs: root, dmsetup, null_blk or loop. Endangers: nothing but devices of its own.
 
 here=$(dirname "$0")
 . "$here/ktap.sh"
@@ -26,7 +26,6 @@ line() {
 	local start=$(($1 * SEGMENT))
 
 	# The arguments are words.
-	# shellcheck disable=SC2086
 	set -- $2
 	LINE="$start $SEGMENT crypt $CIPHER $KEY 0 $NUMBERS $start${1:+ $# $*}"
 }
@@ -93,21 +92,76 @@ accepted_again() {
 with_integrity() {
 	local mode CIPHER="capi:gcm(aes)-random" KEY NUMBERS arguments
 
+	if ! dmsetup targets | grep -q ^integrity && ! modprobe -q dm-integrity; then
+		skip "needs the device mapper target integrity"
+		return
+	fi
 	KEY=$(key 32)
 	integrity_disk "$DISK" 28 4096
 	NUMBERS=$(numbers_of "$TAGGED")
 	defer dmsetup clear "$NAME"
 	for mode in "${MODES[@]}"; do
-		arguments="same_cpu_crypt submit_from_crypt_cpus ${FLAGS[$mode]} integrity:28:aead sector_size:4096"
+		arguments="same_cpu_crypt submit_from_crypt_cpus ${FLAGS[$mode]}"
+		arguments+=" integrity:28:aead sector_size:4096"
 		same_table "$arguments" "$arguments"
 	done
 }
 
-require_root
-require_programs dmsetup
-require_null_blk
-require_flags
-null_disk backing 64
+# live_table WHEN: what is in force is $LINE.
+live_table() {
+	want "$1" "$LINE" "$(dmsetup table --showkeys "$NAME-live")"
+}
+
+# A mapping in use gets other flags by load, suspend and resume.
+live_and_inactive_table() {
+	local mode NUMBERS=$NUMBERS
+
+	line 0 ""
+	dmsetup create "$NAME-live" --table "$LINE" || broken "dmsetup create failed"
+	defer dmsetup remove --retry "$NAME-live"
+	for mode in "${MODES[@]}" default; do
+		line 0 "${FLAGS[$mode]}"
+		dmsetup load "$NAME-live" <<<"$LINE"
+		want "inactive table, $mode" "$LINE" \
+			"$(dmsetup table --inactive --showkeys "$NAME-live")"
+		dmsetup suspend "$NAME-live" && dmsetup resume "$NAME-live"
+		live_table "live table after resume, $mode"
+		dmsetup suspend "$NAME-live"
+		live_table "live table while suspended, $mode"
+		dmsetup resume "$NAME-live"
+	done
+}
+
+key_is_hidden_unless_asked_for() {
+	local hidden
+
+	line 0 "no_read_workqueue no_write_workqueue"
+	dmsetup create "$NAME-key" --table "$LINE" || broken "dmsetup create failed"
+	defer dmsetup remove --retry "$NAME-key"
+	hidden=$(printf '%0*d' ${#KEY} 0)
+	want "table with the key" "$LINE" "$(dmsetup table --showkeys "$NAME-key")"
+	want "table without it" "${LINE/$KEY/$hidden}" "$(dmsetup table "$NAME-key")"
+}
+
+# A key that stays in the kernel's keyring is named in the table, not shown.
+key_in_the_keyring() {
+	local KEY=":32:logon:$PREFIX:key" id
+
+	if ! command -v keyctl >/dev/null; then
+		skip "needs the program keyctl"
+		return
+	fi
+	id=$(printf '%032d' 7 | keyctl padd logon "$PREFIX:key" @u 2>/dev/null) || {
+		skip "needs CONFIG_KEYS"
+		return
+	}
+	defer keyctl unlink "$id" @u
+	keyctl link @u @s 2>/dev/null # where the session does not see the user's keys
+	same_table "no_read_workqueue no_write_workqueue" "no_read_workqueue no_write_workqueue"
+}
+
+needs flags
+any_disk backing 64
 NUMBERS=$(numbers_of "$DISK")
 NAME=$PREFIX-table
 KEY=$(key 64)
@@ -118,5 +172,6 @@ CLAIMS=()
 for mode in "${MODES[@]}"; do
 	CLAIMS+=("with_other_arguments $mode")
 done
-CLAIMS+=(any_order any_case given_twice_is_shown_once accepted_again with_integrity)
+CLAIMS+=(any_order any_case given_twice_is_shown_once accepted_again with_integrity
+	live_and_inactive_table key_is_hidden_unless_asked_for key_in_the_keyring)
 run_claims

@@ -11,17 +11,16 @@ here=$(dirname "$0")
 
 # switch_to NAME MODE: as an administrator would, with I/O in flight.
 switch_to() {
-	# shellcheck disable=SC2086
 	dmsetup load "$1" --table "$(crypt_table "$DISK" "$CIPHER" "$KEY" ${FLAGS[$2]})" &&
 		dmsetup suspend "$1" && dmsetup resume "$1"
 	want "status of switching to $2" 0 $?
-	want "flags after switching to $2" "${FLAGS[$2]}" \
-		"$(dmsetup table "$1" | cut -d ' ' -f 10-)"
+	want "flags after switching to $2" "${FLAGS[$2]}" "$(arguments_of "$1")"
 }
 
 # verified_run: one run of I/O that checks what it wrote while it goes on writing.
 verified_run() {
-	verified_io switched "$MAPPED" --rw=randwrite --bsrange=4k-64k --iodepth=16 --size=24M --verify_backlog=64
+	verified_io switched "$MAPPED" --rw=randwrite --bsrange=4k-64k --iodepth=16 --size=24M \
+		--verify_backlog=64
 	[ -z "$ktap_verdict" ]
 }
 
@@ -46,10 +45,7 @@ every_switch_keeps_data() {
 	no_complaints
 }
 
-require_root
-require_programs dmsetup fio
-require_null_blk
-require_flags
+needs fio null_blk flags
 
 CLAIMS=("every_switch_keeps_data 1 aes-xts-plain64"
 	"every_switch_keeps_data 2 aes-xts-plain64"

@@ -13,17 +13,11 @@ here=$(dirname "$0")
 # no_io_fails MODE CIPHER: 2 jobs of 32 requests of 128 sectors each are more
 # than any queue takes, cryptd's default of 1000 included.
 no_io_fails() {
-	null_disk crowded 64 irqmode=2 completion_nsec=20000
-	map_flags queue "$2" 64 "$1" || return 0
-	verified_io "$1" "$MAPPED" --rw=randwrite --bs=64k --iodepth=32 --numjobs=2 \
-		--size=16M --offset_increment=32M
-	no_complaints
+	io_goes_well "$1" "$2" 64 "irqmode=2 completion_nsec=20000" \
+		"--bs=64k --iodepth=32 --numjobs=2 --size=16M --offset_increment=32M"
 }
 
-require_root
-require_programs dmsetup fio
-require_null_blk
-require_flags
+needs fio null_blk flags
 
 CLAIMS=()
 for mode in no_read no_write both; do

@@ -51,6 +51,15 @@ want() {
 	return 1
 }
 
+# outcome COMMAND...: "success" or "failure", for a want.
+outcome() {
+	if "$@" >/dev/null 2>&1; then
+		echo success
+	else
+		echo failure
+	fi
+}
+
 # defer COMMAND...: undo what was just acquired, last in first out, at the end
 # of the claim, or of the file when no claim is running.
 defer() {
@@ -71,6 +80,11 @@ undo() {
 	done
 }
 
+# undo_last [N]: run the last deferred command, or the last N.
+undo_last() {
+	undo $((${#ktap_cleanups[@]} - ${1:-1}))
+}
+
 trap 'undo 0' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
@@ -83,7 +97,6 @@ run_claims() {
 		number=$((number + 1))
 		ktap_verdict="" ktap_skipped=""
 		# The words of a claim are a function and its arguments.
-		# shellcheck disable=SC2086
 		$claim || ktap_verdict=failed
 		undo "$depth"
 		if [ -n "$ktap_verdict" ]; then

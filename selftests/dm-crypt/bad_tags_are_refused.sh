@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Claim: a sector whose authentication tag is wrong is refused in every mode, on
+# disks that complete in softirq and hard interrupt context too, where telling
+# about it must not sleep; the sectors beside it are read.
+# Needs: root, dmsetup, null_blk, dm-integrity; CONFIG_DEBUG_ATOMIC_SLEEP makes it
+# certain. Endangers: nothing but devices of its own.
+
+here=$(dirname "$0")
+. "$here/ktap.sh"
+. "$here/dm_crypt.sh"
+
+CIPHER="capi:gcm(aes)-random"
+
+# refused MODE IRQMODE: the second 4k have been written with another key.
+refused() {
+	local data
+
+	null_disk forged 16 "irqmode=$2" completion_nsec=10000
+	integrity_disk "$DISK" 28 4096
+	data=$(mktemp) || broken "mktemp failed"
+	defer rm "$data"
+	head -c 16k /dev/urandom >"$data"
+	tagged_map forged "$(key 32)" "${FLAGS[$1]}" || return 0
+	dd if="$data" of="$MAPPED" bs=4k oflag=direct status=none || broken "cannot write"
+	tagged_map forger "$(key 32 | rev)" ""
+	dd if="$data" of="$MAPPED" bs=4k seek=1 count=1 oflag=direct status=none ||
+		broken "cannot forge"
+	undo_last
+	MAPPED=/dev/mapper/$PREFIX-forged
+	want "reading the forged sector" "Invalid or incomplete multibyte or wide character" \
+		"$(read_at 1 1 2>&1 >/dev/null | grep -o 'Invalid or incomplete.*')"
+	want "reading before it" "" "$(read_at 0 1 | cmp - <(head -c 4k "$data") 2>&1)"
+	want "reading after it" "" "$(read_at 2 2 | cmp - <(tail -c +8193 "$data") 2>&1)"
+	want "told about it" "INTEGRITY AEAD ERROR" \
+		"$(log_since_mark | grep -o -m 1 'INTEGRITY AEAD ERROR')"
+	no_complaints "INTEGRITY AEAD"
+}
+
+# tagged_map NAME KEY FLAGS
+tagged_map() {
+	# The flags are words.
+	map "$1" "$(crypt_table "$TAGGED" "$CIPHER" "$2" integrity:28:aead sector_size:4096 $3)"
+}
+
+read_at() {
+	dd if="$MAPPED" bs=4k skip="$1" count="$2" iflag=direct status=none
+}
+
+needs cmp dd rev target:integrity null_blk flags
+
+CLAIMS=()
+for irqmode in 0 1 2; do
+	for mode in "${MODES[@]}"; do
+		CLAIMS+=("refused $mode $irqmode")
+	done
+done
+run_claims

@@ -1,0 +1,102 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Claim: file systems over inline mappings keep what is written to them: ext4
+# under parallel load, btrfs with a scrub beside it.
+# Needs: root, dmsetup, fio, null_blk; mkfs.ext4 and e2fsck, mkfs.btrfs and btrfs
+# for the claims about them. Endangers: nothing but devices of its own - on
+# kernels that decrypt inline carelessly a scrub is known to crash: use a guest.
+
+here=$(dirname "$0")
+. "$here/ktap.sh"
+. "$here/dm_crypt.sh"
+
+ROUNDS=$(full_or_quick 4 1)
+
+# has PROGRAM...: or the claim is a skip.
+has() {
+	local program
+
+	for program in "$@"; do
+		command -v "$program" >/dev/null || {
+			skip "needs the program $program"
+			return 1
+		}
+	done
+}
+
+# mounted FSTYPE: a new mount point, which is left in $MOUNTED.
+mounted() {
+	MOUNTED=$(mktemp -d) || broken "mktemp failed"
+	defer rmdir "$MOUNTED"
+	modprobe -q "$1"
+	if ! mount -t "$1" "$MAPPED" "$MOUNTED" 2>/dev/null; then
+		grep -qw "$1" /proc/filesystems && broken "cannot mount $1"
+		skip "needs the file system $1"
+		return 1
+	fi
+	defer umount "$MOUNTED"
+}
+
+# files_stay NAME: jobs that write files with checksums, sync, rename and remove
+# beside each other, and read all back.
+files_stay() {
+	local files=$MOUNTED/a:$MOUNTED/b:$MOUNTED/c:$MOUNTED/d copy round
+
+	verified_io "$1" "$files" --rw=randwrite --bsrange=4k-64k \
+		--iodepth=8 --size=32M --fsync=16 --end_fsync=1 &
+	for round in 1 2 3 4 5 6 7 8; do
+		copy=$MOUNTED/copy-$round
+		cp -r "$here" "$MOUNTED/copy" && sync "$MOUNTED/copy" && mv "$MOUNTED/copy" "$copy"
+		echo 3 >/proc/sys/vm/drop_caches
+		want "difference after copying" "" "$(diff -r "$here" "$copy" 2>&1 | head -n 2)"
+		rm -r "$copy"
+	done
+	wait $!
+}
+
+# ext4_stays_whole MODE CIPHER IRQMODE
+ext4_stays_whole() {
+	has mkfs.ext4 e2fsck diff || return 0
+	null_disk ext4 128 "irqmode=$3" completion_nsec=10000
+	map_flags ext4 "$2" 64 "$1" || return 0
+	mkfs.ext4 -q "$MAPPED" || broken "mkfs.ext4 failed"
+	mounted ext4 || return 0
+	files_stay ext4
+	undo_last
+	want "e2fsck" success "$(outcome e2fsck -fn "$MAPPED")"
+	no_complaints
+}
+
+scrub() {
+	btrfs scrub start -B "$MOUNTED" 2>&1
+}
+
+# btrfs_scrub_finds_nothing MODE CIPHER IRQMODE
+btrfs_scrub_finds_nothing() {
+	local round clean="no errors found"
+
+	has btrfs diff mkfs.btrfs || return 0
+	null_disk scrubbed 256 "irqmode=$3" completion_nsec=10000
+	map_flags scrubbed "$2" 64 "$1" || return 0
+	mkfs.btrfs -q -f "$MAPPED" >/dev/null 2>&1 || broken "mkfs.btrfs failed"
+	mounted btrfs || return 0
+	for ((round = 0; round < ROUNDS; round++)); do
+		files_stay scrubbed &
+		want "scrub beside the load" "$clean" "$(scrub | grep -o "$clean")"
+		wait $!
+		want "status of the load" 0 $?
+		want "scrub after it" "$clean" "$(scrub | grep -o "$clean")"
+	done
+	no_complaints
+}
+
+needs fio null_blk flags
+
+CLAIMS=()
+for irqmode in 1 2; do
+	CLAIMS+=("ext4_stays_whole both aes-xts-plain64 $irqmode"
+		"btrfs_scrub_finds_nothing both aes-xts-plain64 $irqmode")
+done
+CLAIMS+=("ext4_stays_whole both $ASYNC_XTS 2" "btrfs_scrub_finds_nothing both $ASYNC_XTS 2")
+run_claims

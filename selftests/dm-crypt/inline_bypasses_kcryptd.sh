@@ -1,0 +1,77 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Claim: with no_read_workqueue no kcryptd worker decrypts, on disks that complete
+# in task, softirq and hard interrupt context; with no_write_workqueue no worker
+# encrypts and the write thread does not run. Without the flags they do.
+# Needs: root, dmsetup, null_blk, trace events of workqueue and sched.
+# Endangers: nothing but devices of its own; uses a trace instance of its own.
+
+here=$(dirname "$0")
+. "$here/ktap.sh"
+. "$here/dm_crypt.sh"
+
+REQUESTS=32
+
+# Worker functions of dm-crypt carry its prefix. The flags column tells a worker
+# in process context from one that runs in softirq, which is inline.
+WORKER='s/^.*-[0-9]+ +\[[0-9]+\] (.{4,5}) .*: workqueue_execute_start:.*(kcryptd_.*)$/\1 \2/p'
+
+# traced RW DEVICE: requests one at a time, with both sources of hand-overs traced.
+traced() {
+	local arguments=(if="$2" of=/dev/null iflag=direct)
+
+	[ "$1" = read ] || arguments=(if=/dev/zero of="$2" oflag=direct)
+	: >"$INSTANCE/trace"
+	echo 1 >"$INSTANCE/tracing_on"
+	dd "${arguments[@]}" bs=4k count=$REQUESTS status=none || broken "$1 failed"
+	sync "$2"
+	echo 0 >"$INSTANCE/tracing_on"
+	LINES_SEEN=$(cat "$INSTANCE/trace")
+}
+
+by_workers() {
+	sed -nE "$WORKER" <<<"$LINES_SEEN" | grep -cv '^.\{2\}[sh]'
+}
+
+by_write_thread() {
+	grep -c 'sched_switch: .*next_comm=dmcrypt_write' <<<"$LINES_SEEN"
+}
+
+# who_works RW MODE IRQMODE: kcryptd is bypassed exactly where the mode says so.
+who_works() {
+	local expected=some seen
+
+	null_disk traced 16 "irqmode=$3" completion_nsec=10000
+	map_flags traced aes-xts-plain64 64 "$2" || return 0
+	case $1-$2 in read-no_read | read-both | write-no_write | write-both) expected=none ;; esac
+	traced "$1" "$MAPPED"
+	seen=$(by_workers)
+	want "work done by kcryptd ($seen of $REQUESTS requests)" $expected "$(some "$seen")"
+	[ "$1" = read ] || want "runs of the write thread" $expected "$(some "$(by_write_thread)")"
+	no_complaints
+}
+
+some() {
+	[ "$1" -gt 0 ] && echo some || echo none
+}
+
+needs dd null_blk flags
+TRACING=/sys/kernel/tracing
+mountpoint -q $TRACING || mount -t tracefs none $TRACING 2>/dev/null
+[ -d $TRACING/events/workqueue/workqueue_execute_start ] || skip_all "needs trace events"
+INSTANCE=$TRACING/instances/$PREFIX
+mkdir "$INSTANCE" || skip_all "needs trace instances"
+defer rmdir "$INSTANCE"
+echo 0 >"$INSTANCE/tracing_on"
+echo 1 >"$INSTANCE/events/workqueue/workqueue_execute_start/enable" || broken "no workqueue event"
+echo 'next_comm ~ "dmcrypt_write*"' >"$INSTANCE/events/sched/sched_switch/filter" &&
+	echo 1 >"$INSTANCE/events/sched/sched_switch/enable" || broken "no sched event"
+
+CLAIMS=()
+for irqmode in 0 1 2; do
+	for mode in "${MODES[@]}"; do
+		CLAIMS+=("who_works read $mode $irqmode" "who_works write $mode $irqmode")
+	done
+done
+run_claims

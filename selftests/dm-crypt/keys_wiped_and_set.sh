@@ -1,0 +1,51 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Claim: a mapping under load can be suspended, its key wiped and set again, in
+# every mode: it does not resume without a key, and the I/O that waited goes on.
+# Needs: root, dmsetup, fio, null_blk. Endangers: nothing but devices of its own.
+
+here=$(dirname "$0")
+. "$here/ktap.sh"
+. "$here/dm_crypt.sh"
+
+ROUNDS=$(full_or_quick 8 2)
+
+verified_run() {
+	verified_io wiped "$MAPPED" --rw=randwrite --bs=16k --iodepth=16 --size=16M \
+		--verify_backlog=32
+	[ -z "$ktap_verdict" ]
+}
+
+# io_waits_for_the_key MODE CIPHER
+io_waits_for_the_key() {
+	local name=$PREFIX-wiped key round
+
+	key=$(key 64)
+	null_disk wiped 32 irqmode=2 completion_nsec=20000
+	map_flags wiped "$2" 64 "$1" || return 0
+	# A shell of its own, which must not undo what belongs to this one.
+	(trap - EXIT && verified_run) &
+	for ((round = 0; round < ROUNDS; round++)); do
+		dmsetup suspend "$name" || broken "dmsetup suspend failed"
+		want "wiping the key" "" "$(dmsetup message "$name" 0 key wipe 2>&1)"
+		want "resuming without a key" failure "$(outcome dmsetup resume "$name")"
+		want "key in the table" "$(printf '%0128d' 0)" \
+			"$(dmsetup table --showkeys "$name" | cut -d ' ' -f 5)"
+		want "setting the key" "" "$(dmsetup message "$name" 0 key set "$key" 2>&1)"
+		want "resuming" "" "$(dmsetup resume "$name" 2>&1)"
+		want "flags" "${FLAGS[$1]}" "$(arguments_of "$name")"
+	done
+	wait $!
+	want "status of the verified I/O" 0 $?
+	no_complaints
+}
+
+needs fio null_blk flags
+
+CLAIMS=()
+for mode in "${MODES[@]}"; do
+	CLAIMS+=("io_waits_for_the_key $mode aes-xts-plain64")
+done
+CLAIMS+=("io_waits_for_the_key both $ASYNC_XTS")
+run_claims

@@ -1,0 +1,72 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Claim: many mappings live side by side and go again, used and unused ones, and
+# leave neither devices nor references to the module behind.
+# Needs: root, dmsetup, fio, null_blk. Endangers: nothing but devices of its own.
+
+here=$(dirname "$0")
+. "$here/ktap.sh"
+. "$here/dm_crypt.sh"
+
+MANY=$(full_or_quick 100 25)
+SECTORS=2048
+
+# References to the module and threads of mappings, as far as there are any.
+kept() {
+	echo "references: $(cat /sys/module/dm_crypt/refcnt 2>/dev/null) threads:" \
+		"$(cat /proc/[0-9]*/comm 2>/dev/null | grep -c -e '^kcryptd' -e '^dmcrypt_write')"
+}
+
+remove_all() {
+	local name
+
+	for name in $(dmsetup ls | grep -o "^$PREFIX-many-[0-9]*"); do
+		dmsetup remove --retry "$name"
+	done
+}
+
+# come_and_go CIPHER: in all modes in turn, each on a piece of the disk.
+come_and_go() {
+	local before i files="" number key
+
+	before=$(kept)
+	null_disk many 128 irqmode=2 completion_nsec=10000
+	defer remove_all
+	mark_log
+	key=$(key 64)
+	for ((i = 0; i < MANY; i++)); do
+		set -- "$1" ${FLAGS[${MODES[i % 4]}]}
+		number=$(($# - 1))
+		dmsetup create "$PREFIX-many-$i" --table \
+			"0 $SECTORS crypt $1 $key 0 $DISK $((i * SECTORS)) $number ${*:2}" ||
+			broken "dmsetup create failed"
+		files+=${files:+:}/dev/mapper/$PREFIX-many-$i
+	done
+	verified_io many "$files" --rw=randwrite --bs=8k --iodepth=32 \
+		--io_size=$((MANY * 64))K --size=$((MANY))M
+	remove_all
+	want "mappings left" "" "$(dmsetup ls | grep "^$PREFIX-many-")"
+	want "what is kept" "$before" "$(kept)"
+	no_complaints
+}
+
+# Created and removed before anybody used them, over and over.
+never_used() {
+	local round rounds before
+
+	rounds=$(full_or_quick 100 30)
+	before=$(kept)
+	null_disk unused 16 irqmode=1
+	for ((round = 0; round < rounds; round++)); do
+		map_flags unused "$1" 64 both || return 0
+		undo_last
+	done
+	want "what is kept" "$before" "$(kept)"
+	no_complaints
+}
+
+needs fio null_blk flags
+
+CLAIMS=("come_and_go aes-xts-plain64" "come_and_go $ASYNC_XTS" "never_used aes-xts-plain64")
+run_claims

@@ -1,0 +1,29 @@
+"""What guests are made from, once everything is built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from . import accel
+from .build import Kernel, Module
+from .build_cryptsetup import Cryptsetup
+from .series import Tree
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The queue's tree, a kernel, its dm-crypt modules by variant, the patched cryptsetup, and the accelerator.
+
+    `wanted_accel` is what the user asked for: "kvm", "tcg" or None.
+    """
+
+    tree: Tree
+    kernel: Kernel
+    modules: Mapping[str, Module]
+    cryptsetup: Cryptsetup
+    wanted_accel: str | None
+
+    def accel(self) -> str:
+        """The accelerator that works, tried once (see accel.py). Raises UserError when the wanted one does not."""
+        return accel.choose(self.kernel, self.wanted_accel)

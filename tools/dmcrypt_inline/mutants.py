@@ -1,0 +1,106 @@
+"""Drivers that are wrong on purpose, and the tests that must find them so: what cannot fail proves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from .build import Module
+from .errors import UserError
+from .guest_tests import ONE_SECONDS, Guests, names
+from .progress import say
+from .results import Counts
+from .targets import TOOLS
+
+WRONG = TOOLS / "tests" / "wrong"
+GROUP = "dm-crypt"
+GRACE = 2.0  # seconds: one complaint proves it
+SAMPLE = ("count_forgets_a_flag", "reads_are_always_inline", "wrong_iv_after_an_interruption")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A wrong variant: its patch on top of the series, and the tests that have to find it wrong."""
+
+    name: str
+    patch: Path
+    tests: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A mutant against one of its tests; `found` is what the test, or the kernel, said."""
+
+    mutant: str
+    test: str
+    proved: bool
+    found: str
+
+
+def mutants() -> list[Mutant]:
+    """All of them. The line "Trips: <test>..." above a patch's diff names the tests.
+
+    Raises UserError as must_trip does.
+    """
+    return [Mutant(patch.stem, patch, must_trip(patch)) for patch in sorted(WRONG.glob("*.patch"))]
+
+
+def must_trip(patch: Path) -> tuple[str, ...]:
+    """The tests that have to fail with a wrong variant, as 'group/name'.
+
+    Raises UserError when the patch names none, or one that does not exist.
+    """
+    known = names(GROUP)
+    for line in patch.read_text().splitlines():
+        word, _, rest = line.partition(":")
+        if word == "Trips":
+            tests = tuple(f"{GROUP}/{name}" for name in rest.split())
+            if tests and all(test in known for test in tests):
+                return tests
+    tests = tuple(name.partition("/")[2] for name in known)
+    raise UserError(
+        f"{patch} does not say which test must fail\n  it needs a line: Trips: <one or more of {', '.join(tests)}>"
+    )
+
+
+def prove(guests: Guests, chosen: Sequence[tuple[Mutant, Module]], at_once: int) -> list[Proof]:
+    """Run each mutant's module against each of its tests, `at_once` guests beside each other; one line a proof."""
+    jobs = [(module, test) for mutant, module in chosen for test in mutant.tests]
+    with ThreadPoolExecutor(at_once) as pool:
+        try:
+            return list(pool.map(lambda job: _prove(guests, *job), jobs))
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _prove(guests: Guests, module: Module, test: str) -> Proof:
+    name = Path(test).name
+    quiet = replace(guests, out=guests.out / f"{module.name}-{name}", on_line=None, grace=GRACE, fail_fast=True)
+    try:
+        [result] = quiet.run(module, [test], ONE_SECONDS)
+    except UserError as error:
+        proof = Proof(module.name, name, False, str(error))
+    else:
+        wrong = [claim.name for claim in result.report.claims if not claim.ok]
+        found = [*(complaint.first for complaint in result.complaints[:1]), *wrong[:1]]
+        proof = Proof(module.name, name, result.tripped, found[0] if found else "nothing")
+    say(f"{'ok' if proof.proved else 'not ok'} {name} finds {module.name} wrong: {proof.found}")
+    return proof
+
+
+def counts(proofs: Sequence[Proof]) -> Counts:
+    """A proof that succeeded has passed."""
+    proved = sum(proof.proved for proof in proofs)
+    return Counts(proved, len(proofs) - proved, 0)
+
+
+def table(proofs: Sequence[Proof]) -> str:
+    """Who caught what, as text: one line a mutant and test."""
+    width = max((len(proof.mutant) for proof in proofs), default=0)
+    lines = [f"{'wrong variant':{width}}  caught by"]
+    for proof in proofs:
+        by = proof.test if proof.proved else f"NOT BY {proof.test}"
+        lines.append(f"{proof.mutant:{width}}  {by}: {proof.found}")
+    return "\n".join(lines) + "\n"

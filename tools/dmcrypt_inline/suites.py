@@ -1,0 +1,118 @@
+"""What make selftest, make mutants and the guests' half of make test run, and the results they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
+
+from .build import Module
+from .guest_tests import KERNEL_ARGS, Guests, TestResult, names, total
+from .machine import Machine
+from .mutants import GROUP, Mutant, Proof, counts, prove, table
+from .paths import build_dir
+from .progress import say
+from .results import Counts, environment, write
+
+QUICK_SECONDS, FULL_SECONDS = 1800.0, 5400.0  # against a guest that hangs, not to hurry one
+CRYPTSETUP_SECONDS = 2400.0
+
+
+def _guests(machine: Machine, stage: str, *, quick: bool) -> Guests:
+    """Guests whose runs lie under build/<target>/<stage>."""
+    kernel, chosen = machine.kernel, machine.accel()
+    out = build_dir(kernel.target) / stage
+    say(f"guests with Linux {kernel.release} ({kernel.flavour}, {chosen}); consoles: {out}")
+    # Following every allocation takes half of the time; what it finds is for the full run.
+    arguments = (*KERNEL_ARGS, "kmemleak=off") if quick else KERNEL_ARGS
+    return Guests(kernel, machine.cryptsetup, chosen, out, quick, kernel_args=arguments)
+
+
+def selftest(machine: Machine, quick: bool, variant: str) -> Counts:
+    """The kselftests against a variant, each line as it comes. Writes build/<target>/selftest/results.json."""
+    guests = _guests(machine, "selftest", quick=quick)
+    results = _selftests(guests, machine.modules[variant], quick)
+    return _close(machine, guests, "selftest", results, [])
+
+
+def mutants(machine: Machine, chosen: Sequence[Mutant]) -> Counts:
+    """Each wrong variant against the tests that must catch it; the table of who caught what is the result."""
+    guests = _guests(machine, "mutants", quick=True)
+    proofs = prove(guests, [(mutant, machine.modules[mutant.name]) for mutant in chosen], at_once=2)
+    (guests.out / "caught.txt").write_text(table(proofs))
+    return _close(machine, guests, "mutants", [], proofs)
+
+
+def test(debug: Machine, fast: Machine, sample: Sequence[Mutant]) -> Counts:
+    """The quick selftests on the debug kernel and, beside them, all that tells only at its end:
+
+    cryptsetup's tests, with and without the queue in the kernel, and a sample of the mutants.
+    """
+    guests = _guests(debug, "test", quick=True)
+    quiet = _guests(fast, "test", quick=True)
+    with ThreadPoolExecutor(1) as pool:  # one guest beside ours: each mostly keeps one CPU busy
+        cryptsetup = pool.submit(_cryptsetup, quiet, fast.modules)
+        proofs = pool.submit(prove, guests, [(mutant, debug.modules[mutant.name]) for mutant in sample], 1)
+        try:
+            results = _selftests(guests, debug.modules["series"], quick=True)
+            theirs, skips = cryptsetup.result()
+            proved = [*skips, *proofs.result()]
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return _close(debug, guests, "test", [*results, *theirs], proved)
+
+
+def _selftests(guests: Guests, module: Module, quick: bool) -> list[TestResult]:
+    loud = replace(guests, out=guests.out / module.name, on_line=lambda line: say(f"    {line}"))
+    return _say_faults(loud.run(module, names(GROUP), QUICK_SECONDS if quick else FULL_SECONDS))
+
+
+def _cryptsetup(guests: Guests, modules: Mapping[str, Module]) -> tuple[list[TestResult], list[Proof]]:
+    """cryptsetup's tests; on the base also the kselftests, which have nothing to test there and must say so."""
+    guests = replace(guests, kernel_args=())
+    series = replace(guests, out=guests.out / "cryptsetup-series")
+    base = replace(guests, out=guests.out / "cryptsetup-base")
+    results = series.run(modules["series"], names("cryptsetup"), CRYPTSETUP_SECONDS)
+    on_base = base.run(modules["base"], [*names("cryptsetup_on_base"), *names(GROUP)], CRYPTSETUP_SECONDS)
+    results += [result for result in on_base if not result.name.startswith(f"{GROUP}/")]
+    for result in results:
+        found = result.counts
+        say(f"    # {result.name}: {found.passed} passed, {found.failed} failed, {found.skipped} skipped")
+        for claim in result.report.claims:
+            if not claim.ok:
+                say(f"    not ok {claim.name}")
+    return _say_faults(results), [skips(result) for result in on_base if result.name.startswith(f"{GROUP}/")]
+
+
+def skips(result: TestResult) -> Proof:
+    """A test that cannot tell the base from the queue proves nothing about the queue."""
+    skipped = result.report.skip
+    if not skipped:
+        say(f"not ok {result.name} skips on the base")
+    return Proof("base", result.name.partition("/")[2], bool(skipped), f"skipped: {skipped}" if skipped else "it ran")
+
+
+def _say_faults(results: list[TestResult]) -> list[TestResult]:
+    for result in results:
+        for fault in result.faults:
+            say(f"not ok {result.name}: {fault}")
+    return results
+
+
+def _close(
+    machine: Machine, guests: Guests, stage: str, results: Sequence[TestResult], proofs: Sequence[Proof]
+) -> Counts:
+    """Write what was found and say how it stands."""
+    found = total([*(result.counts for result in results), counts(proofs)])
+    path = write(
+        guests.out / "results.json",
+        environment(machine, guests.accel),
+        {
+            "counts": asdict(found),
+            "results": [asdict(result) for result in results],
+            "proofs": [asdict(proof) for proof in proofs],
+            "config": machine.kernel.config.read_text().splitlines(),
+        },
+    )
+    say(f"{stage}: {found.passed} passed, {found.failed} failed, {found.skipped} skipped; results: {path}")
+    return found
