@@ -20,4 +20,5 @@ writes_wait() {
 needs fio null_blk flags
 
 CLAIMS=("writes_wait no_write" "writes_wait both")
+quick_claims "writes_wait both"
 run_claims

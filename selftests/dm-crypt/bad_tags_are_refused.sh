@@ -6,6 +6,7 @@
 # about it must not sleep; the sectors beside it are read.
 # Needs: root, dmsetup, null_blk, dm-integrity; CONFIG_DEBUG_ATOMIC_SLEEP makes it
 # certain. Endangers: nothing but devices of its own.
+# Provokes: INTEGRITY AEAD ERROR
 
 here=$(dirname "$0")
 . "$here/ktap.sh"
@@ -56,4 +57,7 @@ for irqmode in 0 1 2; do
 		CLAIMS+=("refused $mode $irqmode")
 	done
 done
+quick_claims "refused default 2" \
+	"refused both 1" \
+	"refused both 2"
 run_claims

@@ -11,6 +11,7 @@ here=$(dirname "$0")
 . "$here/dm_crypt.sh"
 
 START=7 IV_OFFSET=123456789
+SIZE=$(full_or_quick 8 2)M # of a job
 
 # odd_map MODE CIPHER
 odd_map() {
@@ -25,7 +26,7 @@ odd_map() {
 # sequence of the first, and only reads.
 write_then_read() {
 	local run io="--rw=randwrite --bsrange=512-1m --blockalign=512 --randrepeat=1 --direct=$4
-		--numjobs=3 --offset_increment=10M --size=8M --iodepth=16"
+		--numjobs=3 --offset_increment=10M --size=$SIZE --iodepth=16"
 
 	null_disk sizes 33 "irqmode=$5" completion_nsec=10000
 	for run in "$1 --do_verify=0" "$2 --verify_only"; do
@@ -50,7 +51,6 @@ for irqmode in 0 1 2; do
 		"write_then_read default both aes-xts-plain64 0 $irqmode"
 		"write_then_read no_read both $ASYNC_XTS 1 $irqmode")
 done
-[ -z "$DM_CRYPT_QUICK" ] || CLAIMS=("write_then_read no_write no_read aes-xts-plain64 1 2"
+quick_claims "write_then_read no_write no_read aes-xts-plain64 1 2" \
 	"write_then_read both default aes-xts-plain64 0 1"
-	"write_then_read no_read both $ASYNC_XTS 1 2")
 run_claims

@@ -27,6 +27,11 @@ full_or_quick() {
 	[ -n "$DM_CRYPT_QUICK" ] && echo "$2" || echo "$1"
 }
 
+# quick_claims CLAIM...: the ones to try where time is short.
+quick_claims() {
+	[ -z "$DM_CRYPT_QUICK" ] || CLAIMS=("$@")
+}
+
 # needs WORD...: the machine has what the test uses, or all of it is a skip. A word
 # that is none of those below names a program.
 needs() {

@@ -42,4 +42,6 @@ for irqmode in 1 2; do
 		"data_survive $irqmode both aes-xts-plain64 64"
 		"data_survive $irqmode no_read aes-cbc-eboiv 32")
 done
+quick_claims "data_survive 2 both $ASYNC_XTS 64" \
+	"data_survive 2 no_read aes-cbc-eboiv 32"
 run_claims

@@ -11,6 +11,7 @@ here=$(dirname "$0")
 . "$here/dm_crypt.sh"
 
 BAD=2 # the sector of 4k that cannot be read
+LOOPS=60
 
 # below NAME TARGET ARGUMENTS: a mapping of all of $DISK, which takes its place.
 below() {
@@ -23,10 +24,11 @@ below() {
 	DISK=/dev/mapper/$name
 }
 
-# failed_requests RW: how many of 64 requests fio saw fail.
+# failed_requests RW [LOOPS]: how many of 64 requests (a loop) fio saw fail.
 failed_requests() {
 	fio --name=errors --filename="$MAPPED" --direct=1 --ioengine=libaio --rw="$1" --bs=16k \
-		--iodepth=8 --size=1M --continue_on_error=all --output-format=json 2>/dev/null |
+		--iodepth=8 --size=1M --loops="${2:-1}" --continue_on_error=all \
+		--output-format=json 2>/dev/null |
 		awk -F '[:,]' '/"total_err"/ { print $2 + 0 }'
 }
 
@@ -70,21 +72,16 @@ read_at() {
 	dd if="$MAPPED" bs=4k skip="$1" count="${2:-$((8 - $1))}" iflag=direct status=none
 }
 
-# nothing_is_kept CIPHER: each round writes 1 MiB that fails; half of it kept is seen.
+# nothing_is_kept CIPHER: each loop writes 1 MiB that fails; half of it kept is seen.
 nothing_is_kept() {
-	local before kept limit round rounds
+	local before kept limit=$((LOOPS * 512))
 
-	rounds=$(full_or_quick 40 10)
-	limit=$((rounds * 512))
 	null_disk leaking 16 irqmode=2 completion_nsec=10000
 	below failing-disk flakey "$DISK" 0 0 3600
 	map_flags leaking "$1" 64 both || return 0
 	failed_requests write >/dev/null
 	before=$(kib_in_use)
-	for ((round = 0; round < rounds; round++)); do
-		failed_requests write >/dev/null
-		failed_requests read >/dev/null
-	done
+	want "requests that failed" $((LOOPS * 64)) "$(failed_requests write $LOOPS)"
 	kept=$(($(kib_in_use) - before))
 	[ $kept -ge $limit ] || kept="below $limit"
 	want "KiB kept" "below $limit" "$kept"
@@ -132,5 +129,10 @@ for mode in "${MODES[@]}"; do
 	CLAIMS+=("every_request_fails $mode $ASYNC_XTS 2" "one_bad_sector $mode $ASYNC_XTS 2")
 done
 CLAIMS+=("nothing_is_kept aes-xts-plain64" "nothing_is_kept $ASYNC_XTS")
-[ -n "$DM_CRYPT_QUICK" ] || CLAIMS+=("kmemleak_finds_nothing $ASYNC_XTS")
+CLAIMS+=("kmemleak_finds_nothing $ASYNC_XTS")
+quick_claims "every_request_fails default aes-xts-plain64 2" \
+	"every_request_fails both aes-xts-plain64 1" \
+	"every_request_fails both $ASYNC_XTS 2" \
+	"one_bad_sector both aes-xts-plain64 2" \
+	"nothing_is_kept aes-xts-plain64"
 run_claims

@@ -99,4 +99,6 @@ for irqmode in 1 2; do
 		"btrfs_scrub_finds_nothing both aes-xts-plain64 $irqmode")
 done
 CLAIMS+=("ext4_stays_whole both $ASYNC_XTS 2" "btrfs_scrub_finds_nothing both $ASYNC_XTS 2")
+quick_claims "ext4_stays_whole both aes-xts-plain64 1" \
+	"btrfs_scrub_finds_nothing both aes-xts-plain64 2"
 run_claims

@@ -50,4 +50,6 @@ needs fio null_blk flags
 CLAIMS=("every_switch_keeps_data 1 aes-xts-plain64"
 	"every_switch_keeps_data 2 aes-xts-plain64"
 	"every_switch_keeps_data 2 $ASYNC_XTS")
+quick_claims "every_switch_keeps_data 2 aes-xts-plain64" \
+	"every_switch_keeps_data 2 $ASYNC_XTS"
 run_claims

@@ -25,4 +25,6 @@ for mode in no_read no_write both; do
 done
 # Synchronous by its name, but in an interrupt it may have to use cryptd.
 CLAIMS+=("no_io_fails both aes-xts-plain64")
+quick_claims "no_io_fails no_read $ASYNC_XTS" \
+	"no_io_fails both aes-xts-plain64"
 run_claims

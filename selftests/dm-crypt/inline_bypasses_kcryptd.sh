@@ -74,4 +74,11 @@ for irqmode in 0 1 2; do
 		CLAIMS+=("who_works read $mode $irqmode" "who_works write $mode $irqmode")
 	done
 done
+quick_claims "who_works read default 2" \
+	"who_works write default 2" \
+	"who_works read no_read 0" \
+	"who_works read no_read 1" \
+	"who_works read both 2" \
+	"who_works write no_read 2" \
+	"who_works write both 2"
 run_claims

@@ -25,4 +25,7 @@ for irqmode in 1 2; do
 		"iv_does_not_sleep $irqmode both aes-cbc-elephant 64"
 		"iv_does_not_sleep $irqmode both capi:cryptd(cbc(aes-generic))-elephant 64")
 done
+quick_claims "iv_does_not_sleep 2 no_read aes-cbc-eboiv 32" \
+	"iv_does_not_sleep 1 both aes-cbc-elephant 64" \
+	"iv_does_not_sleep 2 both capi:cryptd(cbc(aes-generic))-elephant 64"
 run_claims

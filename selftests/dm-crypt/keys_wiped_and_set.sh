@@ -48,4 +48,5 @@ for mode in "${MODES[@]}"; do
 	CLAIMS+=("io_waits_for_the_key $mode aes-xts-plain64")
 done
 CLAIMS+=("io_waits_for_the_key both $ASYNC_XTS")
+quick_claims "io_waits_for_the_key both aes-xts-plain64"
 run_claims

@@ -69,4 +69,6 @@ never_used() {
 needs fio null_blk flags
 
 CLAIMS=("come_and_go aes-xts-plain64" "come_and_go $ASYNC_XTS" "never_used aes-xts-plain64")
+quick_claims "come_and_go $ASYNC_XTS" \
+	"never_used aes-xts-plain64"
 run_claims

@@ -11,7 +11,7 @@ here=$(dirname "$0")
 . "$here/ktap.sh"
 . "$here/dm_crypt.sh"
 
-ROUNDS=4
+ROUNDS=$(full_or_quick 4 2)
 
 # Start reads and writes on the mapping and return when some have completed.
 start_load() {

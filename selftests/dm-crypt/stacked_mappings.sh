@@ -74,4 +74,7 @@ for mode in default no_read no_write; do
 done
 CLAIMS+=("crypt_over_crypt both/both $ASYNC_XTS 2"
 	"snapshot_of_crypt both" "snapshot_of_crypt no_write")
+quick_claims "crypt_over_crypt both/both aes-xts-plain64 1" \
+	"linear_over_crypt both 2" \
+	"snapshot_of_crypt both"
 run_claims

@@ -68,4 +68,5 @@ memory_group
 CLAIMS=("swapped_memory_comes_back both aes-xts-plain64 0"
 	"swapped_memory_comes_back both aes-xts-plain64 2"
 	"swapped_memory_comes_back both $ASYNC_XTS 2")
+quick_claims "swapped_memory_comes_back both aes-xts-plain64 2"
 run_claims

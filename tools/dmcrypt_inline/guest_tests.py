@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 from . import ktap
 from .build import Kernel, Module
 from .build_cryptsetup import Cryptsetup
-from .complaints import Complaint
+from .complaints import Complaint, scan
 from .guest import GRACE, GuestResult, run_guest
 from .results import Counts
 from .targets import TOOLS
@@ -63,6 +64,12 @@ def names(group: str) -> list[str]:
     """The test files of a group, as 'group/name', in the order in which they run."""
     found = sorted((TESTS / group).glob("*.sh"))
     return [f"{group}/{path.stem}" for path in found if os.access(path, os.X_OK)]
+
+
+def provoked(test: str) -> tuple[str, ...]:
+    """What a test makes the kernel say on purpose: the patterns after "# Provokes: " at its top."""
+    lines = (TESTS / f"{test}.sh").read_text().splitlines()
+    return tuple(line.removeprefix("# Provokes: ") for line in lines if line.startswith("# Provokes: "))
 
 
 @dataclass(frozen=True)
@@ -123,15 +130,17 @@ class Guests:
                 "KTAP_FAIL_FAST": "1" if self.fail_fast else "",
             },
             kernel_args=self.kernel_args,
+            expected=[pattern for test in tests for pattern in provoked(test)],
             grace=self.grace,
             on_line=self.on_line,
         )
         if guest.status is None and self.on_line:
             self.on_line(f"{guest.why}; console: {guest.console}")
-        blamed = blame(guest.console.read_text(errors="replace"), guest.complaints, tests)
+        console = guest.console.read_text(errors="replace")
+        blamed = blame(console, scan(console), tests)
         if blamed[""] or not (guest.results / f"{tests[0]}.ktap").exists():
             guest.require_success()
-        return [_read(guest, name, blamed[name]) for name in tests]
+        return [_read(guest, name, unprovoked(blamed[name], provoked(name))) for name in tests]
 
 
 def blame(console: str, complaints: Sequence[Complaint], tests: Sequence[str]) -> dict[str, tuple[Complaint, ...]]:
@@ -143,6 +152,11 @@ def blame(console: str, complaints: Sequence[Complaint], tests: Sequence[str]) -
         running = name if name in tests else running
         at_line.append(running)
     return {name: tuple(c for c in complaints if at_line[c.line] == name) for name in ("", *tests)}
+
+
+def unprovoked(complaints: Sequence[Complaint], patterns: Sequence[str]) -> tuple[Complaint, ...]:
+    """The complaints that no pattern matches."""
+    return tuple(c for c in complaints if not any(re.search(pattern, c.first) for pattern in patterns))
 
 
 def _read(guest: GuestResult, name: str, complaints: tuple[Complaint, ...]) -> TestResult:

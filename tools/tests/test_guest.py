@@ -179,6 +179,13 @@ def test_complaints_are_blamed_on_the_test_that_ran() -> None:
     }
 
 
+def test_what_a_test_provokes_is_no_complaint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guest_tests, "TESTS", tmp_path)
+    (tmp_path / "one.sh").write_text("#!/bin/sh\n# Provokes: BUG: f.rst\n# Provokes: other\n")
+    found = guest_tests.unprovoked(scan("BUG: first\nBUG: second\n"), guest_tests.provoked("one"))
+    assert [complaint.first for complaint in found] == ["BUG: second"]
+
+
 @pytest.mark.parametrize(
     ("text", "status", "complaint", "counts", "tripped"),
     [
