@@ -1,0 +1,202 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Claim: storing the flags in a LUKS2 header either happens or does not: killed at
+# any point, run twice at once, on a header that cannot be written or has no room
+# left, the header stays valid with the old flags or the new ones.
+# Needs: root, dmsetup, null_blk, dm-delay, jq, xxd, the patched cryptsetup.
+# Endangers: nothing but devices of its own.
+
+here=$(dirname "$0")
+. "$here/../dm-crypt/ktap.sh"
+. "$here/../dm-crypt/dm_crypt.sh"
+. "$here/volumes.sh"
+. "$here/header.sh"
+
+ROUNDS=$(full_or_quick 48 24)
+
+# refresh_in_background OPTION...: its process id is left in $PID.
+refresh_in_background() {
+	printf '%s\n' "$SECRET" >"$WORK/secret"
+	"$CRYPTSETUP" refresh --persistent "$NAME" "$@" <"$WORK/secret" >"$WORK/said.$1" 2>&1 &
+	PID=$!
+}
+
+milliseconds() {
+	printf '%s\n' $((${EPOCHREALTIME/./} / 1000))
+}
+
+# one_of WHAT ACTUAL EXPECTED...
+one_of() {
+	local what=$1 actual=$2 expected
+
+	shift 2
+	for expected in "$@"; do
+		[ "$actual" != "$expected" ] || return 0
+	done
+	want "$what" "$(printf '%s, or ' "$@")nothing else" "$actual"
+}
+
+# A kill is one at a time: the next one starts from the flags that the last left.
+killed_at_any_point() {
+	local start took i old new delay found torn=0 kept=0 changed=0
+	local option=("$NO_READ" "$NO_WRITE") flag=(no-read-workqueue no-write-workqueue)
+
+	volume luks2 || return 0
+	# A kill then also falls between the writes of a header.
+	slow_disk 60
+	open_volume --persistent "$NO_READ"
+	start=$(milliseconds)
+	silent refresh --persistent "$NAME" "$NO_READ"
+	took=$(($(milliseconds) - start))
+	old=0
+	for ((i = 0; i < ROUNDS; i++)); do
+		new=$((1 - old))
+		# From the first moment to somewhat after the end.
+		delay=$((took * 5 * i / (4 * (ROUNDS - 1))))
+		refresh_in_background "${option[new]}"
+		sleep "$((delay / 1000)).$(printf %03d $((delay % 1000)))"
+		kill -9 "$PID" 2>/dev/null
+		wait "$PID" 2>/dev/null
+		[ "$(validity "$DISK")" = "valid valid" ] || torn=$((torn + 1))
+		# Reading it is what repairs a header with one good copy.
+		cs luksDump "$DISK"
+		want "exit status of luksDump after $delay ms" 0 $? || diag "$COMPLAINED"
+		want "header after $delay ms" "valid valid" "$(validity "$DISK")"
+		found=$(stored "$DISK")
+		one_of "flags after $delay ms" "$found" "${flag[old]}" "${flag[new]}"
+		one_of "table after $delay ms" "$(arguments "$NAME")" "1 ${flag[0]//-/_}" "1 ${flag[1]//-/_}"
+		want "state after $delay ms" Active "$(dmsetup info -c --noheadings -o suspended "$NAME")"
+		timeout 10 dd if="/dev/mapper/$NAME" of=/dev/null bs=4096 count=1 iflag=direct status=none
+		want "exit status of a read after $delay ms" 0 $?
+		if [ "$found" = "${flag[new]}" ]; then
+			changed=$((changed + 1))
+			old=$new
+		else
+			kept=$((kept + 1))
+		fi
+	done
+	diag "$ROUNDS kills over $((took * 5 / 4)) ms: $kept left the old flags, $changed the new, $torn an unfinished copy"
+	[ "$kept" -gt 0 ] && [ "$changed" -gt 0 ] || want "both outcomes" yes "kept $kept, changed $changed"
+}
+
+# Two at once with different flags, often enough for every order of their steps.
+two_at_once() {
+	local i first second status lost=0 output
+
+	volume luks2 || return 0
+	open_volume --persistent "$NO_READ" "$NO_WRITE"
+	for ((i = 0; i < 12; i++)); do
+		refresh_in_background "$NO_READ"
+		first=$PID
+		refresh_in_background "$NO_WRITE"
+		second=$PID
+		for output in "$first $NO_READ" "$second $NO_WRITE"; do
+			wait "${output% *}"
+			status=$?
+			output=$WORK/said.${output#* }
+			[ "$status" -lt 128 ] || want "exit status" "no crash" "$status"
+			if [ "$status" -ne 0 ]; then
+				want "message of the one that failed" some "$([ -s "$output" ] && echo some)"
+			fi
+			if [ -s "$output" ]; then
+				lost=$((lost + 1))
+				cat "$output" >>"$WORK/messages"
+			fi
+		done
+		want "header" "valid valid" "$(validity "$DISK")"
+		one_of "flags" "$(stored "$DISK")" no-read-workqueue no-write-workqueue
+		one_of "table" "$(arguments "$NAME")" "1 no_read_workqueue" "1 no_write_workqueue"
+		want "state" Active "$(dmsetup info -c --noheadings -o suspended "$NAME")"
+		# Both again, so that neither outcome can be left over from the round before.
+		silent refresh --persistent "$NAME" "$NO_READ" "$NO_WRITE"
+		want "flags" "${STORED[both]}" "$(stored "$DISK")"
+	done
+	diag "$lost of $((2 * i)) were told that they lost:"
+	[ ! -e "$WORK/messages" ] || diag "$(sort "$WORK/messages" | uniq -c)"
+}
+
+# says_not_stored: open and refresh told that the flags are in force, but not stored.
+says_not_stored() {
+	want "message" "cannot make flags persistent" \
+		"$(grep -o "cannot make flags persistent" <<<"$COMPLAINED" | head -n 1)"
+	diag "$COMPLAINED"
+}
+
+read_only_header() {
+	local before data
+
+	volume luks2 || return 0
+	data=$DISK
+	null_disk header 8
+	dd if="$data" of="$DISK" bs=1M count=4 oflag=direct status=none || broken "cannot copy the header"
+	store "$DISK" no-write-workqueue
+	before=$(header)
+	blockdev --setro "$DISK"
+	defer blockdev --setrw "$DISK"
+	cs open --type luks --header "$DISK" --persistent "$data" "$NAME" "$NO_READ"
+	diag "exit status $?"
+	defer close_volume "$NAME"
+	says_not_stored
+	in_force no_read_workqueue
+	content >/dev/null
+	cs refresh --header "$DISK" --persistent "$NAME" "$NO_READ" "$NO_WRITE"
+	diag "exit status $?"
+	says_not_stored
+	in_force "${FLAGS[both]}"
+	want "header" "$before" "$(header)"
+}
+
+read_only_volume() {
+	local before
+
+	volume luks2 || return 0
+	store "$DISK" no-write-workqueue
+	before=$(header)
+	blockdev --setro "$DISK"
+	defer blockdev --setrw "$DISK"
+	cs open "${OPEN[@]}" "$NAME" --readonly --persistent "$NO_READ"
+	diag "exit status $?"
+	defer close_volume "$NAME"
+	says_not_stored
+	in_force no_read_workqueue
+	content >/dev/null
+	want "header" "$before" "$(header)"
+}
+
+# A token for as long as there is room, then smaller and smaller ones.
+fill() {
+	local bytes=4096 token
+
+	while [ "$bytes" -gt 0 ]; do
+		token="{\"type\":\"fill\",\"keyslots\":[],\"x\":\"$(head -c "$bytes" /dev/zero | tr '\0' x)\"}"
+		printf '%s' "$token" >"$WORK/token"
+		"$CRYPTSETUP" token import "$DISK" --json-file "$WORK/token" 2>/dev/null || bytes=$((bytes / 2))
+	done
+	diag "JSON text of $(json "$DISK" 0 | wc -c) bytes of $((COPY - 4096))"
+}
+
+no_room_in_the_header() {
+	local before
+
+	volume luks2 || return 0
+	open_volume --persistent "$NO_READ"
+	fill
+	before=$(header)
+	cs refresh --persistent "$NAME" "$NO_READ" "$NO_WRITE" --allow-discards \
+		--perf-same_cpu_crypt --perf-submit_from_crypt_cpus
+	diag "exit status $?"
+	says_not_stored
+	in_force "${FLAGS[both]}" discards same_cpu_crypt submit_from_crypt_cpus
+	want "header" "$before" "$(header)"
+	want "copies" "valid valid" "$(validity "$DISK")"
+	want "flags" no-read-workqueue "$(stored "$DISK")"
+	close_volume
+	silent open "${OPEN[@]}" "$NAME"
+	in_force no_read_workqueue
+}
+
+require_cryptsetup flags target:delay jq xxd
+
+CLAIMS=(killed_at_any_point two_at_once read_only_header read_only_volume no_room_in_the_header)
+run_claims
