@@ -14,8 +14,8 @@ from .paths import build_dir
 from .progress import say
 from .results import Counts, environment, write
 
-QUICK_SECONDS, FULL_SECONDS = 1800.0, 5400.0  # against a guest that hangs, not to hurry one
-CRYPTSETUP_SECONDS = 2400.0
+QUICK_SECONDS, FULL_SECONDS = 3600.0, 10800.0  # against a guest that hangs, not to hurry one
+CRYPTSETUP_SECONDS = 4800.0
 
 
 def _guests(machine: Machine, stage: str, *, quick: bool) -> Guests:

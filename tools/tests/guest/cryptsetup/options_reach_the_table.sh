@@ -24,7 +24,7 @@ every_layer() {
 	without=$(content)
 	close_volume
 	# Its million rounds of hashing take an emulated CPU too long for more.
-	[ "$type" != bitlk-elephant ] || modes=both
+	[ "$type" != bitlk-elephant ] && [ -z "$DM_CRYPT_QUICK" ] || modes=both
 	for mode in $modes; do
 		# The options are words.
 		silent open "${OPEN[@]}" "$NAME" ${OPTIONS[$mode]} || return

@@ -88,7 +88,7 @@ refresh_of() {
 
 refresh_of_what_is_not_open() {
 	cs refresh "$NAME-absent" "$NO_READ"
-	want "exit status (no such device)" 4 $?
+	want "exit status" 1 $?
 	want "message" some "${COMPLAINED:+some}"
 	want "mapping" "" "$(dmsetup ls | grep -o "$NAME-absent")"
 }
