@@ -125,7 +125,7 @@ def _index_lines(queue: Queue) -> None:
     problems = []
     for patch, commit in zip(queue.patches(), tree.commits):
         raw = git(tree.path, "diff-tree", "-r", "--no-commit-id", "--full-index", commit, log=queue.log).output
-        blobs = {line.split()[2]: line.split()[3] for line in raw.splitlines()}
+        blobs = [(line.split()[2], line.split()[3]) for line in raw.splitlines()]
         problems += [f"{patch.name}: {problem}" for problem in index_problems(patch.read_text(), blobs)]
     fail_if(problems)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from email import message_from_string
 from email.header import decode_header, make_header
@@ -73,10 +73,10 @@ def _unwrapped(text: str) -> str:
     return " ".join(text.split())
 
 
-def index_problems(text: str, blobs: Mapping[str, str]) -> list[str]:
-    """Index lines that do not tell the truth. `blobs` maps true pre-image ids to post-image ids (40 hex digits)."""
+def index_problems(text: str, blobs: Sequence[tuple[str, str]]) -> list[str]:
+    """Index lines that do not tell the truth. `blobs` are the true pairs of pre- and post-image (40 hex digits)."""
     problems = []
     for before, after in INDEX.findall(text):
-        if not any(old.startswith(before) and new.startswith(after) for old, new in blobs.items()):
+        if not any(old.startswith(before) and new.startswith(after) for old, new in blobs):
             problems.append(f"index {before}..{after} is not what this patch does when the queue is applied")
     return problems

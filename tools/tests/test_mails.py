@@ -87,6 +87,13 @@ def test_each_defect_of_a_cover_letter_is_found(old: str, new: str, expected: st
 
 
 def test_index_lines_are_held_against_the_truth() -> None:
-    assert index_problems(PATCH, {"000ddfab" + "0" * 32: "f7f0711a" + "0" * 32}) == []
-    assert index_problems(PATCH, {"000ddfab" + "0" * 32: "f7f0722a" + "0" * 32}) != []
-    assert index_problems(PATCH, {}) != []
+    assert index_problems(PATCH, [("000ddfab" + "0" * 32, "f7f0711a" + "0" * 32)]) == []
+    assert index_problems(PATCH, [("000ddfab" + "0" * 32, "f7f0722a" + "0" * 32)]) != []
+    assert index_problems(PATCH, []) != []
+
+
+def test_new_files_all_come_from_nothing() -> None:
+    text = "index 000000000000..1111111\n--- /dev/null\nindex 000000000000..2222222\n--- /dev/null\n"
+    both = [("0" * 40, "1111111" + "0" * 33), ("0" * 40, "2222222" + "0" * 33)]
+    assert index_problems(text, both) == []
+    assert len(index_problems(text, both[1:])) == 1
