@@ -11,7 +11,7 @@ here=$(dirname "$0")
 . "$here/dm_crypt.sh"
 
 BAD=2 # the sector of 4k that cannot be read
-LOOPS=60
+MIB=32 # of requests that fail
 
 # below NAME TARGET ARGUMENTS: a mapping of all of $DISK, which takes its place.
 below() {
@@ -24,10 +24,10 @@ below() {
 	DISK=/dev/mapper/$name
 }
 
-# failed_requests RW [LOOPS]: how many of 64 requests (a loop) fio saw fail.
+# failed_requests RW MIB: how many requests, 64 for each MiB, fio saw fail.
 failed_requests() {
 	fio --name=errors --filename="$MAPPED" --direct=1 --ioengine=libaio --rw="$1" --bs=16k \
-		--iodepth=8 --size=1M --loops="${2:-1}" --continue_on_error=all \
+		--iodepth=8 --size="$2M" --continue_on_error=all \
 		--output-format=json 2>/dev/null |
 		awk -F '[:,]' '/"total_err"/ { print $2 + 0 }'
 }
@@ -37,8 +37,8 @@ every_request_fails() {
 	null_disk failing 16 "irqmode=$3" completion_nsec=10000
 	below failing-disk flakey "$DISK" 0 0 3600
 	map_flags failing "$2" 64 "$1" || return 0
-	want "reads that failed" 64 "$(failed_requests read)"
-	want "writes that failed" 64 "$(failed_requests write)"
+	want "reads that failed" 64 "$(failed_requests read 1)"
+	want "writes that failed" 64 "$(failed_requests write 1)"
 	want "requests in flight" "0 0" \
 		"$(xargs <"/sys/dev/block/$(numbers_of "$MAPPED")/inflight")"
 }
@@ -72,16 +72,16 @@ read_at() {
 	dd if="$MAPPED" bs=4k skip="$1" count="${2:-$((8 - $1))}" iflag=direct status=none
 }
 
-# nothing_is_kept CIPHER: each loop writes 1 MiB that fails; half of it kept is seen.
+# nothing_is_kept CIPHER: half of what was allocated for failed writes would be seen.
 nothing_is_kept() {
-	local before kept limit=$((LOOPS * 512))
+	local before kept limit=$((MIB * 512))
 
-	null_disk leaking 16 irqmode=2 completion_nsec=10000
+	null_disk leaking $MIB irqmode=2 completion_nsec=10000
 	below failing-disk flakey "$DISK" 0 0 3600
 	map_flags leaking "$1" 64 both || return 0
-	failed_requests write >/dev/null
+	failed_requests write $MIB >/dev/null
 	before=$(kib_in_use)
-	want "requests that failed" $((LOOPS * 64)) "$(failed_requests write $LOOPS)"
+	want "requests that failed" $((MIB * 64)) "$(failed_requests write $MIB)"
 	kept=$(($(kib_in_use) - before))
 	[ $kept -ge $limit ] || kept="below $limit"
 	want "KiB kept" "below $limit" "$kept"
@@ -108,9 +108,9 @@ kmemleak_finds_nothing() {
 	null_disk leaking 16 irqmode=2 completion_nsec=10000
 	below failing-disk flakey "$DISK" 0 0 3600
 	map_flags leaking "$1" 64 both || return 0
-	failed_requests write >/dev/null
-	failed_requests read >/dev/null
-	undo_last 5
+	failed_requests write 1 >/dev/null
+	failed_requests read 1 >/dev/null
+	undo_last 4
 	# A block is reported once it was found unreferenced and some seconds old.
 	echo scan >$leaks
 	sleep 6
