@@ -7,10 +7,13 @@ import os
 import shlex
 import signal
 import subprocess
+import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from .errors import UserError
 
@@ -64,17 +67,19 @@ def run(
     args = tuple(str(a) for a in argv)
     log.parent.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
-    with log.open("ab") as sink:
+    kept = bytearray()  # what this program wrote; others may be writing to the same log
+    timed_out = False
+    with log.open("ab", buffering=0) as sink, tempfile.TemporaryFile() as given:
         sink.write(f"$ {show(args)}\n".encode())
-        sink.flush()
-        begin = sink.tell()
+        given.write(stdin or b"")
+        given.seek(0)
         try:
             process = subprocess.Popen(
                 args,
                 cwd=cwd,
                 env={**os.environ, "LC_ALL": "C.UTF-8", **(env or {})},
-                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-                stdout=sink,
+                stdin=given,
+                stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 close_fds=False,  # the lock of a cache entry goes with whoever writes to it (see paths.locked)
                 start_new_session=True,  # a process group of its own, to be killed as a whole
@@ -82,19 +87,20 @@ def run(
         except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
             never = Completed(args, -1, "", 0.0)
             raise CommandError(f"could not start {args[0]}: {error}", never, log) from error
-        timed_out = False
+        reader = threading.Thread(target=_keep, args=(process, kept, sink), daemon=True)
+        reader.start()
         try:
-            process.communicate(stdin, timeout=timeout)
+            process.wait(timeout)
         except subprocess.TimeoutExpired:
             timed_out = True
             _kill_group(process)
         except BaseException:  # Ctrl-C too: leave no child behind, then go on falling
             _kill_group(process)
             raise
+        finally:
+            reader.join(GRACE)  # what the program left running in the background may hold its output open
     seconds = time.monotonic() - start
-    with log.open("rb") as source:
-        source.seek(begin)
-        output = source.read().decode(errors="replace")
+    output = bytes(kept).decode(errors="replace")
     if timed_out:
         slow = Completed(args, -1, output, seconds)
         raise CommandError(f"{args[0]} did not end within {timeout:.0f} s and was killed", slow, log)
@@ -102,6 +108,15 @@ def run(
     if check and process.returncode != 0:
         raise CommandError(f"{args[0]} ended with exit status {process.returncode}", completed, log)
     return completed
+
+
+def _keep(process: subprocess.Popen[bytes], kept: bytearray, sink: BinaryIO) -> None:
+    """Append what the program writes, as it comes, to `kept` and to its log."""
+    assert process.stdout is not None
+    with process.stdout as source, contextlib.suppress(ValueError):  # the log is closed: nobody waits any more
+        while fresh := os.read(source.fileno(), 1 << 16):
+            kept.extend(fresh)
+            sink.write(fresh)
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
@@ -113,5 +128,3 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
             break
         with contextlib.suppress(subprocess.TimeoutExpired):  # the second signal cannot be refused
             process.wait(GRACE)
-    if process.stdin is not None:
-        process.stdin.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,21 @@ def test_output_is_returned_and_appended_to_the_log(tmp_path: Path) -> None:
     for word in ("one", "two"):
         expected += f"$ sh -c 'echo {word}; echo err >&2'\n{word}\nerr\n"
     assert log.read_text() == expected
+
+
+def test_programs_beside_each_other_keep_their_outputs_apart(tmp_path: Path) -> None:
+    words = ("one", "two")
+    with ThreadPoolExecutor(len(words)) as pool:
+        scripts = [f"for i in 1 2 3; do echo {word}; sleep 0.05; done" for word in words]
+        done = list(pool.map(lambda script: run(["sh", "-c", script], log=tmp_path / "log", timeout=10), scripts))
+    assert [each.output for each in done] == [f"{word}\n" * 3 for word in words]
+
+
+def test_what_stays_in_the_background_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dmcrypt_inline.run.GRACE", 0.2)
+    begin = time.monotonic()
+    assert run(["sh", "-c", "sleep 20 & echo done"], log=tmp_path / "log", timeout=10).output == "done\n"
+    assert time.monotonic() - begin < 10
 
 
 def test_standard_input_and_environment_reach_the_program(tmp_path: Path) -> None:
