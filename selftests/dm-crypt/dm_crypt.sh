@@ -43,9 +43,9 @@ needs() {
 		flags) needs_flags ;;
 		null_blk) needs_null_blk ;;
 		target:*) needs_target "${word#target:}" ;;
-		failslab | fail_io_timeout)
+		debugfs)
 			mountpoint -q $DEBUGFS || mount -t debugfs none $DEBUGFS 2>/dev/null
-			[ -d "$DEBUGFS/$word" ] || skip_all "needs $word in debugfs"
+			mountpoint -q $DEBUGFS || skip_all "needs debugfs"
 			;;
 		*) command -v "$word" >/dev/null || skip_all "needs the program $word" ;;
 		esac

@@ -39,7 +39,8 @@ times_out_once() {
 	no_complaints
 }
 
-needs fio fail_io_timeout null_blk flags
+needs fio debugfs null_blk flags
+[ -d "$INJECT" ] || skip_all "needs fail_io_timeout in debugfs"
 
 CLAIMS=()
 for mode in "${MODES[@]}"; do

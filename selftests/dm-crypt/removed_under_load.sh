@@ -44,18 +44,23 @@ replaced_by_errors() {
 	done
 }
 
-# killed_and_removed CIPHER: the last completions race with the removal.
+# killed_and_removed CIPHER: the last completions race with the removal, and of
+# the mapping nothing is left.
 killed_and_removed() {
+	map_flags killed "$1" 64 both || return 0
+	start_load
+	kill -KILL $LOAD
+	wait $LOAD 2>/dev/null
+	undo_last
+	want "mapping left behind" "" "$(dmsetup ls | grep -wF "$PREFIX-killed")"
+	no_complaints
+}
+
+removed_again_and_again() {
 	local round
 
 	for ((round = 0; round < ROUNDS; round++)); do
-		map_flags killed "$1" 64 both || return 0
-		start_load
-		kill -KILL $LOAD
-		wait $LOAD 2>/dev/null
-		undo_last
-		want "mapping left behind" "" "$(dmsetup ls | grep -wF "$PREFIX-killed")"
-		no_complaints || return
+		killed_and_removed "$1" || return
 	done
 }
 
@@ -70,11 +75,7 @@ module_unloaded_after_load() {
 		return
 	fi
 	for ((round = 0; round < ROUNDS; round++)); do
-		map_flags unloaded "$ASYNC_XTS" 64 both || return 0
-		start_load
-		kill -KILL $LOAD
-		wait $LOAD 2>/dev/null
-		undo_last
+		killed_and_removed "$ASYNC_XTS" || return
 		want "rmmod" "" "$(rmmod dm_crypt 2>&1)"
 		no_complaints || return
 		modprobe dm-crypt || broken "dm-crypt does not load again"
@@ -85,6 +86,6 @@ needs fio null_blk flags
 null_disk loaded 32 irqmode=2 completion_nsec=20000
 
 CLAIMS=("replaced_by_errors aes-xts-plain64" "replaced_by_errors $ASYNC_XTS"
-	"killed_and_removed aes-xts-plain64" "killed_and_removed $ASYNC_XTS"
+	"removed_again_and_again aes-xts-plain64" "removed_again_and_again $ASYNC_XTS"
 	module_unloaded_after_load)
 run_claims

@@ -66,6 +66,8 @@ def parser() -> argparse.ArgumentParser:
             stage.add_argument(
                 "--variant", choices=("series", "base"), default="series", help="which dm-crypt (default: %(default)s)"
             )
+        if name == "mutants":
+            stage.add_argument("mutants", nargs="*", metavar="NAME", help="only these (default: all of them)")
     return top
 
 
@@ -88,6 +90,7 @@ def main(arguments: Sequence[str]) -> int:
         given.accel,
         getattr(given, "quick", False),
         getattr(given, "variant", "series"),
+        tuple(getattr(given, "mutants", ())),
     )
     try:
         return commands.COMMANDS[given.stage](request)

@@ -21,7 +21,7 @@ from .gitrepo import git
 from .host import ensure_packages, python_env
 from .lint import source_checks
 from .machine import Machine
-from .mutants import SAMPLE, Mutant, mutants
+from .mutants import SAMPLE, Mutant, named
 from .paths import BUILD, log_dir
 from .progress import say, step
 from .results import Counts
@@ -35,7 +35,7 @@ class Request:
     """What the user asked for: a target's name (None: see `targets` and `target`), an accelerator, own trees.
 
     `own` maps a target's variable (LINUX, CRYPTSETUP) to the user's tree. `quick`
-    and `variant` are for the selftests.
+    and `variant` are for the selftests, `mutants` names the wrong drivers (none: all).
     """
 
     target_name: str | None
@@ -43,6 +43,7 @@ class Request:
     accel: str | None
     quick: bool = False
     variant: str = "series"
+    mutants: tuple[str, ...] = ()
 
     def target(self) -> Target:
         """The target asked for, or the default one. Raises UserError for an unknown name."""
@@ -167,7 +168,7 @@ def _run_parts(parts: Mapping[str, Callable[[], Counts]]) -> Counts:
 
 def _guest_tests(target: Target, request: Request) -> Counts:
     made = _tree(target, request)
-    sample = [mutant for mutant in mutants() if mutant.name in SAMPLE]
+    sample = named(SAMPLE)
     debug = _machine(request, made, "debug", ("series",), sample)
     return suites.test(debug, _machine(request, made, "fast", ("base", "series")), sample)
 
@@ -183,8 +184,8 @@ def selftest(request: Request) -> int:
 def all_mutants(request: Request) -> int:
     """Every driver that is wrong on purpose against the tests that must catch it; status 1 when one gets away."""
     target = request.kernel_target()
+    chosen = named(request.mutants)
     ensure_packages("base", "build", "cryptsetup", "guest")
-    chosen = mutants()
     machine = _machine(request, _tree(target, request), "debug", ("series",), chosen)
     return _close(suites.mutants(machine, chosen))
 

@@ -47,6 +47,16 @@ def mutants() -> list[Mutant]:
     return [Mutant(patch.stem, patch, must_trip(patch)) for patch in sorted(WRONG.glob("*.patch"))]
 
 
+def named(wanted: Sequence[str]) -> list[Mutant]:
+    """The mutants with these names; all of them for none. Raises UserError for a name that there is not."""
+    known = mutants()
+    unknown = sorted(set(wanted) - {mutant.name for mutant in known})
+    if unknown:
+        there = "\n".join(f"    {mutant.name}" for mutant in known)
+        raise UserError(f"there is no wrong driver {', '.join(unknown)} in {WRONG}, but:\n{there}")
+    return [mutant for mutant in known if not wanted or mutant.name in wanted]
+
+
 def must_trip(patch: Path) -> tuple[str, ...]:
     """The tests that have to fail with a wrong variant, as 'group/name'.
 

@@ -23,7 +23,7 @@ def _guests(machine: Machine, stage: str, *, quick: bool) -> Guests:
     kernel, chosen = machine.kernel, machine.accel()
     out = build_dir(kernel.target) / stage
     say(f"guests with Linux {kernel.release} ({kernel.flavour}, {chosen}); consoles: {out}")
-    # Following every allocation takes half of the time; what it finds is for the full run.
+    # Following every allocation makes each of them slow; what it finds is for the full run.
     arguments = (*KERNEL_ARGS, "kmemleak=off") if quick else KERNEL_ARGS
     return Guests(kernel, machine.cryptsetup, chosen, out, quick, kernel_args=arguments)
 

@@ -259,7 +259,14 @@ def test_a_wrong_variant_must_name_its_tests(tmp_path: Path) -> None:
 
 
 def test_the_sample_exists() -> None:
-    assert set(mutants.SAMPLE) <= {mutant.name for mutant in mutants.mutants()}
+    assert {mutant.name for mutant in mutants.named(mutants.SAMPLE)} == set(mutants.SAMPLE)
+
+
+def test_mutants_are_chosen_by_name() -> None:
+    assert [mutant.name for mutant in mutants.named(["takes_any_word"])] == ["takes_any_word"]
+    assert mutants.named([]) == mutants.mutants()
+    with pytest.raises(UserError, match=r"no wrong driver no_such in .*(?s:.)*takes_any_word"):
+        mutants.named(["no_such"])
 
 
 @pytest.mark.parametrize(
