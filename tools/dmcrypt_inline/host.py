@@ -106,6 +106,8 @@ def python_env() -> Path:
     key = hashlib.sha256(identity).hexdigest()
     env = cache_dir() / "python" / key[:16]
     log = BUILD / "python.log"
+    if is_complete(env, key):
+        return env  # without the lock, which a guest that another thread starts meanwhile would keep
     with locked(env):
         if is_complete(env, key):
             return env
