@@ -27,6 +27,25 @@ HOUR = 3600.0
 
 
 @dataclass(frozen=True)
+class Arch:
+    """What kernels are built for: the name make knows (none: the host's own), the image to make, where it then lies."""
+
+    name: str
+    image: str
+    path: str
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What each make in an O= directory for it must be told."""
+        return (f"ARCH={self.name}",) if self.name else ()
+
+
+HOST = Arch("", "bzImage", "arch/x86/boot/bzImage")
+USER_MODE = Arch("um", "linux", "linux")
+ARCHES = {"native": USER_MODE}  # of a flavour; else HOST
+
+
+@dataclass(frozen=True)
 class Kernel:
     """One built kernel.
 
@@ -36,6 +55,7 @@ class Kernel:
 
     target: str
     flavour: str
+    arch: Arch
     release: str
     image: Path
     source: Path
@@ -61,6 +81,7 @@ class Prepared:
     source: Path
     objects: Path
     key: str
+    arch: Arch
 
 
 def source_key(tree: Tree) -> str:
@@ -91,7 +112,7 @@ def prepare_kernel(tree: Tree, flavour: str) -> Prepared:
     key = hashlib.sha256(identity.encode()).hexdigest()
     source = _source(tree, sources, log)
     place = cache_dir() / "kernels" / f"{tree.target.name}-{flavour}-{key[:16]}"
-    prepared = Prepared(source, place / "objects", key)
+    prepared = Prepared(source, place / "objects", key, ARCHES.get(flavour, HOST))
     if is_complete(prepared.objects, key):
         return prepared  # without the lock: a build of the kernel itself may hold it for minutes
     with locked(place):
@@ -102,15 +123,16 @@ def prepare_kernel(tree: Tree, flavour: str) -> Prepared:
             request = place / "requested.config"
             request.write_text("".join(f"{name}={value}\n" for name, value in wanted.items()))
             allconfig = {"KCONFIG_ALLCONFIG": str(request)}
-            _make(source, log, f"O={prepared.objects}", "allnoconfig", env=allconfig)
+            to_objects = (f"O={prepared.objects}", *prepared.arch.arguments)
+            _make(source, log, *to_objects, "allnoconfig", env=allconfig)
             check_config(wanted, (prepared.objects / ".config").read_text(), declared_options(source))
-            _make(source, log, f"O={prepared.objects}", "modules_prepare")
+            _make(source, log, *to_objects, "modules_prepare")
             stamp(prepared.objects, key)
     return prepared
 
 
 def build_kernel(tree: Tree, flavour: str) -> Kernel:
-    """The kernel `flavour` ('fast' or 'debug') of the tree, from the cache or built now (minutes).
+    """The kernel `flavour` ('fast', 'debug' or 'native') of the tree, from the cache or built now (minutes).
 
     Raises UserError as `prepare_kernel` does.
     """
@@ -120,14 +142,16 @@ def build_kernel(tree: Tree, flavour: str) -> Kernel:
     with locked(place):
         if not is_complete(place, prepared.key):
             with step(f"building the {flavour} kernel", log), disk_guard(place, KERNEL_BUILD, "a kernel build"):
-                _make(prepared.source, log, f"O={prepared.objects}", "bzImage", "modules")
-                _collect(prepared.objects, place)
+                arch = prepared.arch
+                _make(prepared.source, log, f"O={prepared.objects}", *arch.arguments, arch.image, "modules")
+                _collect(prepared.objects, place, arch)
                 stamp(place, prepared.key)
     return Kernel(
         target=tree.target.name,
         flavour=flavour,
         release=(place / "release").read_text().strip(),
-        image=place / "bzImage",
+        arch=prepared.arch,
+        image=place / prepared.arch.image,
         source=prepared.source,
         objects=prepared.objects,
         modules=place / "modules",
@@ -176,7 +200,7 @@ def _source(tree: Tree, key: str, log: Path) -> Path:
     return final
 
 
-def _collect(objects: Path, place: Path) -> None:
+def _collect(objects: Path, place: Path, arch: Arch) -> None:
     """Gather image and modules beside `objects`, then drop the object files: no module build reads them."""
     modules = place / "modules"
     shutil.rmtree(modules, ignore_errors=True)
@@ -184,7 +208,7 @@ def _collect(objects: Path, place: Path) -> None:
     for module in sorted(objects.rglob("*.ko")):
         if module.name != "dm-crypt.ko":
             shutil.copyfile(module, modules / module.name)
-    shutil.copyfile(objects / "arch/x86/boot/bzImage", place / "bzImage")
+    shutil.copy(objects / arch.path, place / arch.image)
     shutil.copyfile(objects / "include/config/kernel.release", place / "release")
     for child in objects.iterdir():
         if child.is_dir() and child.name not in ("scripts", "tools", "include"):
@@ -194,7 +218,7 @@ def _collect(objects: Path, place: Path) -> None:
 
 def _link_module(kernel: Kernel, source: Path, part: Path, log: Path) -> None:
     lay_out_module(part, source)
-    make_module(kernel.objects, part, log, "modules")
+    make_module(kernel.objects, part, log, "modules", *kernel.arch.arguments)
     for path in part.iterdir():
         if path.name not in ("dm-crypt.c", "dm-crypt.ko"):
             path.unlink()

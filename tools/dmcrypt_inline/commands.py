@@ -170,7 +170,7 @@ def _guest_tests(target: Target, request: Request) -> Counts:
     made = _tree(target, request)
     sample = named(SAMPLE)
     debug = _machine(request, made, "debug", ("series",), sample)
-    return suites.test(debug, _machine(request, made, "fast", ("base", "series")), sample)
+    return suites.test(debug, _machine(request, made, "native", ("base", "series")), sample)
 
 
 def selftest(request: Request) -> int:

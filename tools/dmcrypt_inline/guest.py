@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import host
-from .build import Kernel
+from . import host, uml
+from .build import USER_MODE, Kernel
 from .complaints import Complaint, scan
 from .errors import UserError
 from .run import CommandError, run
@@ -29,15 +29,14 @@ GRACE = 20.0  # seconds for what a guest still has to say after its kernel's fir
 POLL = 0.2  # seconds between two looks at what the guest wrote
 TAIL_LINES = 25
 
-# The root never changes under the guest, so it may cache all of it; the shared
-# directory is not cached. HPET, the default clock under TCG, costs more than the I/O under test. A panic
-# or an oops ends the guest at once: virtme-run adds panic=-1 and -no-reboot.
-KERNEL_ARGS = (
+# An oops or a panic ends the guest: virtme-run adds panic=-1 and -no-reboot, User-Mode Linux ends by itself.
+KERNEL_ARGS = ("loglevel=7", "oops=panic")
+# The root never changes under the guest, so it may cache all of it; the shared directory is not cached.
+# HPET, the default clock under TCG, costs more than the I/O under test.
+EMULATED_ARGS = (
     "rootflags=version=9p2000.L,trans=virtio,access=any,msize=524288,cache=loose",
     "clocksource=tsc",
     "tsc=reliable",
-    "loglevel=7",
-    "oops=panic",
 )
 
 
@@ -106,37 +105,38 @@ def run_guest(
 
     inputs: names below $INPUT, and the host's files or directories to copy there;
     modules/*.ko can be loaded with modprobe. out: the run's own directory, emptied
-    first. accel: "kvm" or "tcg" (see accel.py). timeout, grace: seconds for all,
-    and seconds left after the kernel's first complaint. cpu: what to emulate (KVM
-    shows the host's). expected: see complaints.scan. on_line: gets each line that the
-    script prints.
+    first. accel: "kvm" or "tcg" (see accel.py), "native" for User-Mode Linux.
+    timeout, grace: seconds for all, and seconds left after the kernel's first
+    complaint. cpus, cpu: what to emulate (KVM shows the host's; User-Mode Linux has
+    one). expected: see complaints.scan. on_line: gets each line that the script prints.
 
     Raises UserError when the guest cannot even be started.
     """
     share = _prepare(kernel, out, {**(inputs or {}), "guest": GUEST_SCRIPTS}, env or {})
     console, output = out / "console.log", share / "output"
+    kernel_args = (*KERNEL_ARGS, *kernel_args)
+    if kernel.arch == USER_MODE:
+        pidfile = uml.pid_file(out / "uml")
+        init = GUEST_SCRIPTS / "native.sh"
+        argv = uml.command(kernel, init, script, share=share, place=out / "uml", memory=memory, kernel_args=kernel_args)
+    else:
+        pidfile = out / "qemu.pid"
+        argv = _virtme_run(kernel, script, share, accel=accel, cpus=cpus, memory=memory, kernel_args=kernel_args)
+        argv += ["--qemu-opts", "-name", "guest", "-pidfile", pidfile]
+        argv += [] if accel == "kvm" else ["-cpu", cpu]
     watch = _Watch(
         console=console,
         output=output,
-        pidfile=out / "qemu.pid",
+        pidfile=pidfile,
         expected=expected,
         grace=grace,
         on_line=on_line,
     )
-    argv: list[str | Path] = [host.python_env() / "bin" / "virtme-run", "--kimg", kernel.image, "--mods", "none"]
-    argv += ["--root", "/", "--force-9p", "--disable-microvm", "--rwdir", f"{SHARE}={share}"]
-    argv += ["--memory", memory, "--cpus", str(cpus), "--show-boot-console"]
-    argv += ["--script-sh", f"/{SHARE}/input/guest/enter.sh {shlex.quote(script)}"]
-    for arg in (*KERNEL_ARGS, *kernel_args):
-        argv += ["--kopt", arg]
-    argv += [] if accel == "kvm" else ["--disable-kvm"]
-    argv += ["--qemu-opts", "-name", "guest", "-pidfile", watch.pidfile]
-    argv += [] if accel == "kvm" else ["-cpu", cpu]
     why = "the guest ended before its script did"
     start = time.monotonic()
     with watch:
         try:
-            # virtme-run gives the kernel's console to its standard error.
+            # The kernel's console is the program's standard error.
             run(argv, log=console, timeout=timeout, env={"TMPDIR": str(out / "tmp")}, check=False)
         except CommandError as error:
             if error.completed.seconds < timeout:
@@ -155,11 +155,23 @@ def run_guest(
     )
 
 
+def _virtme_run(
+    kernel: Kernel, script: str, share: Path, *, accel: str, cpus: int, memory: str, kernel_args: Sequence[str]
+) -> list[str | Path]:
+    argv: list[str | Path] = [host.python_env() / "bin" / "virtme-run", "--kimg", kernel.image, "--mods", "none"]
+    argv += ["--root", "/", "--force-9p", "--disable-microvm", "--rwdir", f"{SHARE}={share}"]
+    argv += ["--memory", memory, "--cpus", str(cpus), "--show-boot-console"]
+    argv += ["--script-sh", f"/{SHARE}/input/guest/enter.sh {shlex.quote(script)}"]
+    for arg in (*EMULATED_ARGS, *kernel_args):
+        argv += ["--kopt", arg]
+    return argv if accel == "kvm" else [*argv, "--disable-kvm"]
+
+
 def _prepare(kernel: Kernel, out: Path, inputs: Mapping[str, Path], env: Mapping[str, str]) -> Path:
     """Fill the directory shared with the guest, private to the user, and return it."""
     shutil.rmtree(out, ignore_errors=True)
     share = out / "share"
-    for directory in (out / "tmp", share / "input" / "modules", share / "results"):
+    for directory in (out / "tmp", out / "uml", share / "input" / "modules", share / "results"):
         directory.mkdir(parents=True)
     out.chmod(0o700)
     for module in sorted(kernel.modules.glob("*.ko")):

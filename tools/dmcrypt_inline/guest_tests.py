@@ -20,7 +20,7 @@ TESTS = TOOLS / "tests" / "guest"  # one directory a group; what is not executab
 MARK = "guest test: "  # tests.sh writes it to the kernel log before each test
 ONE_SECONDS = 3600.0  # against a test that hangs, not to hurry one
 
-# A crypto queue this short is always full: what the recipes need, and the other tests may as well have.
+# A crypto queue this short is always full: what the recipes need, and most other tests may as well have.
 KERNEL_ARGS = ("cryptd.cryptd_max_cpu_qlen=4",)
 
 
@@ -68,8 +68,17 @@ def names(group: str) -> list[str]:
 
 def provoked(test: str) -> tuple[str, ...]:
     """What a test makes the kernel say on purpose: the patterns after "# Provokes: " at its top."""
+    return _said(test, "# Provokes: ")
+
+
+def boots_with(test: str) -> tuple[str, ...]:
+    """The kernel arguments that a test wants its guest to have, besides the others: those after "# Boots with: "."""
+    return _said(test, "# Boots with: ")
+
+
+def _said(test: str, words: str) -> tuple[str, ...]:
     lines = (TESTS / f"{test}.sh").read_text().splitlines()
-    return tuple(line.removeprefix("# Provokes: ") for line in lines if line.startswith("# Provokes: "))
+    return tuple(line.removeprefix(words) for line in lines if line.startswith(words))
 
 
 @dataclass(frozen=True)
@@ -95,13 +104,16 @@ class Guests:
         """Run the tests against a module; each guest has `timeout` seconds.
 
         A guest that ends too early costs only the test that did it: the rest run
-        in another one. Raises UserError when a guest does not get to its first test.
+        in another one, as do those that want other kernel arguments. Raises UserError
+        when a guest does not get to its first test.
         """
         results: list[TestResult] = []
-        left = list(tests)
+        left = sorted(tests, key=boots_with)
+        first = left[:1]
         while left:
-            out = self.out if left == list(tests) else self.out.with_name(f"{self.out.name}-from-{Path(left[0]).name}")
-            batch = self._boot(module, left, out, timeout)
+            out = self.out if left[:1] == first else self.out.with_name(f"{self.out.name}-from-{Path(left[0]).name}")
+            alike = [test for test in left if boots_with(test) == boots_with(left[0])]
+            batch = self._boot(module, alike, out, timeout)
             ended = [result for result in batch if result.status is not None]
             if len(ended) < len(batch):
                 cut = batch[len(ended)]
@@ -129,7 +141,7 @@ class Guests:
                 "DM_CRYPT_QUICK": "1" if self.quick else "",
                 "KTAP_FAIL_FAST": "1" if self.fail_fast else "",
             },
-            kernel_args=self.kernel_args,
+            kernel_args=(*self.kernel_args, *boots_with(tests[0])),
             expected=[pattern for test in tests for pattern in provoked(test)],
             grace=self.grace,
             on_line=self.on_line,

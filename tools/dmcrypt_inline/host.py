@@ -32,7 +32,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "check": ("git", "perl", "rsync", "shellcheck", "sparse"),
     "guest": (
         *("btrfs-progs", "cryptsetup-bin", "dmsetup", "e2fsprogs", "fio", "jq", "keyutils", "kmod", "perl", "procps"),
-        *("qemu-system-x86", "util-linux", "xxd", "xz-utils"),
+        *("qemu-system-x86", "udev", "util-linux", "xxd", "xz-utils"),
     ),
     "python": () if importlib.util.find_spec("ensurepip") else ("python3-venv",),
 }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from . import accel
-from .build import Kernel, Module
+from .build import USER_MODE, Kernel, Module
 from .build_cryptsetup import Cryptsetup
 from .series import Tree
 
@@ -25,5 +25,10 @@ class Machine:
     wanted_accel: str | None
 
     def accel(self) -> str:
-        """The accelerator that works, tried once (see accel.py). Raises UserError when the wanted one does not."""
+        """The accelerator that works, tried once (see accel.py); "native" for User-Mode Linux.
+
+        Raises UserError when the wanted one does not work.
+        """
+        if self.kernel.arch == USER_MODE:
+            return "native"
         return accel.choose(self.kernel, self.wanted_accel)

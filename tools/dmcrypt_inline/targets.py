@@ -14,7 +14,7 @@ from .paths import REPO
 
 TOOLS = REPO / "tools"
 CONFIG = TOOLS / "config"
-FLAVOURS = ("fast", "debug")
+FLAVOURS = ("fast", "debug", "native")
 DEFAULT = "linux-5.8"  # where one target is meant and none is named
 CRYPTSETUP = "cryptsetup-2.3"  # the target whose programs the guests use
 
@@ -127,8 +127,9 @@ TARGETS: dict[str, Target] = {
             prefixes=("dm crypt: ", "Documentation: ", "selftests: "),
             source="drivers/md/dm-crypt.c",
             fragments={
-                "fast": (CONFIG / "guest.config", CONFIG / "fast.config"),
-                "debug": (CONFIG / "guest.config", CONFIG / "debug.config"),
+                "fast": (CONFIG / "guest.config", CONFIG / "emulated.config", CONFIG / "fast.config"),
+                "debug": (CONFIG / "guest.config", CONFIG / "emulated.config", CONFIG / "debug.config"),
+                "native": (CONFIG / "guest.config", CONFIG / "native.config"),
             },
         ),
         Target(

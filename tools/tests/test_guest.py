@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dmcrypt_inline import accel, guest_tests, mutants, suites
-from dmcrypt_inline.build import Kernel, Module
+from dmcrypt_inline.build import HOST, USER_MODE, Kernel, Module
 from dmcrypt_inline.build_cryptsetup import Cryptsetup
 from dmcrypt_inline.complaints import scan
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.guest import GuestResult, run_guest
 from dmcrypt_inline.ktap import parse
+from dmcrypt_inline.machine import Machine
 from dmcrypt_inline.run import CommandError
 
 # Finds the shared directory and the pid file as virtme-run and QEMU would; $SHARE and $PIDFILE are for the body.
@@ -33,7 +35,7 @@ def make_kernel(place: Path) -> Kernel:
     modules = place / "modules"
     modules.mkdir()
     (modules / "null_blk.ko").write_text("a module")
-    return Kernel("linux-5.8", "fast", "5.8.0", place, place, place, modules, place, "abc")
+    return Kernel("linux-5.8", "fast", HOST, "5.8.0", place, place, place, modules, place, "abc")
 
 
 @pytest.fixture
@@ -123,6 +125,38 @@ def test_a_guest_is_stopped_soon_after_a_complaint(
     result = boot(kernel, tmp_path, timeout=30.0, grace=1.0)
     assert time.monotonic() - begin < 10
     assert "was stopped" in result.why
+
+
+def user_mode(kernel: Kernel, body: str) -> Kernel:
+    """A kernel for User-Mode Linux, which is a program: `body` (sh) finds $SHARE, $PID and $SCRIPT."""
+    image = kernel.modules.parent / "linux"
+    image.write_text(
+        "#!/bin/sh\nfor word; do\n"
+        "case $word in\n"
+        """guest_share=*) SHARE=${word#*=}; SHARE=${SHARE#\\"}; SHARE=${SHARE%\\"} ;;\n"""
+        "guest_script=*) SCRIPT=${word#*=} ;;\n"
+        "uml_dir=*) PID=${word#*=}guest/pid; mkdir -p ${PID%/*} ;;\n"
+        "esac\ndone\n" + body
+    )
+    image.chmod(0o755)
+    return replace(kernel, arch=USER_MODE, image=image)
+
+
+def test_user_mode_linux_is_told_where_and_what(kernel: Kernel, tmp_path: Path) -> None:
+    native = user_mode(kernel, 'echo "$SCRIPT" >"$SHARE/output"; echo up >&2; echo 0 >"$SHARE/status"')
+    lines: list[str] = []
+    result = boot(native, tmp_path, lines=lines)
+    result.require_success()
+    assert lines == ["nothing.sh"]
+    assert "up" in result.console.read_text()
+    assert Machine(None, native, {}, CRYPTSETUP, "kvm").accel() == "native"  # type: ignore[arg-type]
+
+
+def test_user_mode_linux_is_stopped_soon_after_a_complaint(kernel: Kernel, tmp_path: Path) -> None:
+    native = user_mode(kernel, 'echo $$ >"$PID"; echo "BUG: scheduling while atomic: fio/1"; exec sleep 60')
+    begin = time.monotonic()
+    assert "was stopped" in boot(native, tmp_path, timeout=30.0, grace=1.0).why
+    assert time.monotonic() - begin < 10
 
 
 def test_a_missing_virtme_run_is_an_error(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,6 +272,20 @@ def test_a_test_is_told_what_it_needs(kernel: Kernel, tmp_path: Path, monkeypatc
     assert "export CRYPTSETUP_PREFIX='a prefix'" in told
     assert "export CRYPTSETUP_TESTS=tests" in told
     assert "export DM_CRYPT_QUICK=1" in told
+
+
+def test_tests_that_want_other_kernel_arguments_get_a_guest_of_their_own(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
+    monkeypatch.setattr(guest_tests, "TESTS", tmp_path / "tests")
+    (tmp_path / "tests").mkdir()
+    for name, wants in (("one", ""), ("two", "# Boots with: a.b=3\n"), ("three", "")):
+        (tmp_path / "tests" / f"{name}.sh").write_text(f"#!/bin/sh\n{wants}")
+    results = guests.run(module(tmp_path, "series"), ["one", "two", "three"], 20.0)
+    assert [result.name for result in results] == ["one", "three", "two"]
+    assert "a.b=3" in (tmp_path / "out-from-two" / "console.log").read_text()
+    assert "a.b=3" not in (tmp_path / "out" / "console.log").read_text()
 
 
 def test_only_what_is_executable_is_a_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,6 +56,4 @@ for type in "${ALL_TYPES[@]}"; do
 done
 CLAIMS+=("loaded_by_open plain no_read" "loaded_by_open luks2 no_write"
 	loaded_by_open_of_stored_flags stored_by_open)
-quick_claims "loaded_by_open plain both" "loaded_by_open luks2 no_write" "loaded_by_open bitlk-xts both" \
-	loaded_by_open_of_stored_flags
 run_claims

@@ -12,7 +12,7 @@ here=$(dirname "$0")
 . "$here/volumes.sh"
 
 every_layer() {
-	local mode without type=$1 modes="no_read no_write both"
+	local mode without type=$1
 
 	volume "$type" || return 0
 	open_volume || return
@@ -23,9 +23,7 @@ every_layer() {
 	esac
 	without=$(content)
 	close_volume
-	# Its million rounds of hashing take an emulated CPU too long for more.
-	[ "$type" != bitlk-elephant ] && [ -z "$DM_CRYPT_QUICK" ] || modes=both
-	for mode in $modes; do
+	for mode in no_read no_write both; do
 		# The options are words.
 		silent open "${OPEN[@]}" "$NAME" ${OPTIONS[$mode]} || return
 		in_force "${FLAGS[$mode]}"

@@ -111,8 +111,4 @@ CLAIMS+=("stored_only luks2-aead both" "stored_only luks2-hmac both"
 	"stored_only_while_unloaded luks2 both" "stored_only_while_unloaded luks2-aead no_read"
 	one_given_one_stored others_are_kept "stored_flags_are_left both no_read"
 	"stored_flags_are_left no_read both" "stored_flags_are_left default both")
-quick_claims "${ALL_TYPES[@]/%/ both}"
-[ -z "$DM_CRYPT_QUICK" ] || CLAIMS=("${CLAIMS[@]/#/given }" "stored_only luks2 both" \
-	"given_while_unloaded luks1 both" "stored_only_while_unloaded luks2 both" \
-	one_given_one_stored others_are_kept "stored_flags_are_left both no_read")
 run_claims
