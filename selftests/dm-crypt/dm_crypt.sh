@@ -73,7 +73,7 @@ needs_flags() {
 
 needs_target() {
 	modprobe -q "dm-$1"
-	dmsetup targets | grep -q "^$1 " || skip_all "needs the device mapper target $1"
+	dmsetup targets 2>/dev/null | grep -q "^$1 " || skip_all "needs the device mapper target $1"
 }
 
 needs_null_blk() {
@@ -213,20 +213,21 @@ no_complaints() {
 }
 
 # verified_io NAME FILE [FIO OPTION]...: run fio, whose data carry checksums,
-# and want no error from it. The last job's output is kept for the message.
+# and want no error from it: then its status is 0.
 verified_io() {
-	local name=$1 file=$2 log errors
+	local name=$1 file=$2 log errors status=0
 
 	shift 2
 	log=$(mktemp) || broken "mktemp failed"
 	fio --name="$name" --filename="$file" --direct=1 --ioengine=libaio \
 		--verify=crc32c --verify_fatal=1 --group_reporting --minimal "$@" >"$log" 2>&1
-	want "fio exit status ($name)" 0 $?
+	want "fio exit status ($name)" 0 $? || status=1
 	# Terse output, field 5: the error of the first job that had one.
 	errors=$(awk -F';' '/^3;/ { if ($5) e = $5 } END { print e + 0 }' "$log")
-	want "fio errors ($name)" 0 "$errors" ||
-		diag "$(grep -v -e '^3;' -e 'multiple writers' "$log" | head -n 4)"
+	want "fio errors ($name)" 0 "$errors" || status=1
+	[ $status -eq 0 ] || diag "$(grep -v -e '^3;' -e 'multiple writers' "$log" | head -n 4)"
 	rm -f "$log"
+	return $status
 }
 
 # io_goes_well MODE CIPHER KEY_BYTES DISK_ATTRIBUTES FIO_OPTIONS: verified random

@@ -17,33 +17,29 @@ switch_to() {
 	want "flags after switching to $2" "${FLAGS[$2]}" "$(arguments_of "$1")"
 }
 
-# verified_run: one run of I/O that checks what it wrote while it goes on writing.
-verified_run() {
-	verified_io switched "$MAPPED" --rw=randwrite --bsrange=4k-64k --iodepth=16 --size=24M \
-		--verify_backlog=64
-	[ -z "$ktap_verdict" ]
-}
-
-# every_switch_keeps_data IRQMODE CIPHER: as many runs as two rounds through all
-# modes take.
+# every_switch_keeps_data IRQMODE CIPHER: I/O that checks what it wrote while it goes
+# on writing, in as many runs as two rounds through all modes, and $SPAN, take.
 every_switch_keeps_data() {
-	local CIPHER=$2 KEY switches=0
+	local CIPHER=$2 KEY switches=0 end=$((SECONDS + SPAN))
 
 	KEY=$(key 64)
 	null_disk switched 64 "irqmode=$1" completion_nsec=20000
 	map_flags switched "$CIPHER" 64 default || return 0
-	while [ $switches -lt 8 ] && [ -z "$ktap_verdict" ]; do
-		# A shell of its own, which must not undo what belongs to this one.
-		(trap - EXIT && verified_run) &
+	while [ $switches -lt 8 ] || [ $SECONDS -lt $end ]; do
+		verified_io switched "$MAPPED" --rw=randwrite --bsrange=4k-64k --iodepth=16 \
+			--size=24M --verify_backlog=64 &
 		while kill -0 $! 2>/dev/null; do
 			switch_to "$PREFIX-switched" "${MODES[switches % 4]}" || break
 			switches=$((switches + 1))
 		done
 		wait $!
 		want "status of the verified I/O" 0 $?
+		[ -z "$ktap_verdict" ] || break
 	done
 	no_complaints
 }
+
+SPAN=$(full_or_quick 60 0) # seconds
 
 needs fio null_blk flags
 

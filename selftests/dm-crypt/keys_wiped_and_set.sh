@@ -11,12 +11,6 @@ here=$(dirname "$0")
 
 ROUNDS=$(full_or_quick 8 2)
 
-verified_run() {
-	verified_io wiped "$MAPPED" --rw=randwrite --bs=16k --iodepth=16 --size=16M \
-		--verify_backlog=32
-	[ -z "$ktap_verdict" ]
-}
-
 # io_waits_for_the_key MODE CIPHER
 io_waits_for_the_key() {
 	local name=$PREFIX-wiped key round
@@ -24,8 +18,8 @@ io_waits_for_the_key() {
 	key=$(key 64)
 	null_disk wiped 32 irqmode=2 completion_nsec=20000
 	map_flags wiped "$2" 64 "$1" || return 0
-	# A shell of its own, which must not undo what belongs to this one.
-	(trap - EXIT && verified_run) &
+	verified_io wiped "$MAPPED" --rw=randwrite --bs=16k --iodepth=16 --size=16M \
+		--verify_backlog=32 &
 	for ((round = 0; round < ROUNDS; round++)); do
 		dmsetup suspend "$name" || broken "dmsetup suspend failed"
 		want "wiping the key" "" "$(dmsetup message "$name" 0 key wipe 2>&1)"

@@ -46,8 +46,8 @@ swapped_memory_comes_back() {
 
 	null_disk swap 160 "irqmode=$3" completion_nsec=10000
 	map_flags swap "$2" 64 "$1" || return 0
-	mkswap "$MAPPED" >/dev/null 2>&1 || broken "mkswap failed"
-	swapon -p 100 "$MAPPED" || broken "swapon failed"
+	want "mkswap" success "$(outcome mkswap "$MAPPED")"
+	want "swapon" success "$(outcome swapon -p 100 "$MAPPED")" || return
 	defer swapoff "$MAPPED"
 	before=$(pages_swapped_out)
 	(echo $BASHPID >"$GROUP/cgroup.procs" && exec timeout 600 perl -e "$HOG" "$TOUCHED")
