@@ -11,8 +11,10 @@ from pathlib import Path
 from types import FrameType
 
 from . import commands
+from .compare import TO
 from .errors import UserError
 from .progress import say
+from .stats import METRICS
 from .targets import DEFAULT, TARGETS
 
 DESCRIPTION = """\
@@ -20,6 +22,7 @@ Prepare, build, boot, test and measure the inline dm-crypt patch queues.
 
 The stages, each using what the ones before it left in build/<target> and in
 the cache: base tree -> queue applied (tree) -> built -> booted in a guest.
+What a benchmark measured is shown by report, figures and compare.
 """
 
 # Left by a calling make, git hook or kernel work: each would change what our own make and git do.
@@ -59,6 +62,7 @@ def parser() -> argparse.ArgumentParser:
         ("selftest", "the kselftests of selftests/dm-crypt on the debug kernel, in a guest"),
         ("mutants", "each driver that is wrong on purpose against the selftests that must catch it (takes long)"),
         ("refresh-selftests", "put the files of selftests/dm-crypt into the patch that adds them"),
+        ("compare", "what changed between two results files, judged by ratios that each took within one boot"),
     ):
         stage = stages.add_parser(name, parents=[common], help=text, description=text[0].upper() + text[1:] + ".")
         if name == "selftest":
@@ -66,9 +70,24 @@ def parser() -> argparse.ArgumentParser:
             stage.add_argument(
                 "--variant", choices=("series", "base"), default="series", help="which dm-crypt (default: %(default)s)"
             )
+        if name == "compare":
+            _add_compare(stage)
         if name == "mutants":
             stage.add_argument("mutants", nargs="*", metavar="NAME", help="only these (default: all of them)")
     return top
+
+
+def _add_compare(stage: argparse.ArgumentParser) -> None:
+    stage.add_argument("files", nargs=2, metavar="FILE", type=Path, help="A and B, two results files of make bench")
+    stage.add_argument(
+        "--metric", choices=tuple(METRICS), default="throughput", help="which figure (default: %(default)s)"
+    )
+    stage.add_argument(
+        "--to",
+        choices=TO,
+        default=TO[0],
+        help="divide by the base's default path or by the raw device of the same boot (default: %(default)s)",
+    )
 
 
 def clean_environment() -> None:
@@ -91,6 +110,9 @@ def main(arguments: Sequence[str]) -> int:
         getattr(given, "quick", False),
         getattr(given, "variant", "series"),
         tuple(getattr(given, "mutants", ())),
+        tuple(getattr(given, "files", ())),
+        getattr(given, "metric", ""),
+        getattr(given, "to", ""),
     )
     try:
         return commands.COMMANDS[given.stage](request)

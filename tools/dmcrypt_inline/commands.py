@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from . import compare as compare_stage
 from . import demo as demo_stage
 from . import selftests, suites
 from .base import prepare_base
@@ -36,6 +37,7 @@ class Request:
 
     `own` maps a target's variable (LINUX, CRYPTSETUP) to the user's tree. `quick`
     and `variant` are for the selftests, `mutants` names the wrong drivers (none: all).
+    `files` are results files, `metric` and `to` are for compare: a key of stats.METRICS, one of compare.TO.
     """
 
     target_name: str | None
@@ -44,6 +46,9 @@ class Request:
     quick: bool = False
     variant: str = "series"
     mutants: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
+    metric: str = ""
+    to: str = ""
 
     def target(self) -> Target:
         """The target asked for, or the default one. Raises UserError for an unknown name."""
@@ -201,6 +206,13 @@ def refresh_selftests(request: Request) -> int:
     return 0
 
 
+def compare(request: Request) -> int:
+    """Print what changed between two results files."""
+    request.target()  # a wrong name is refused here too
+    first, second = request.files
+    return compare_stage.compare(first, second, request.metric, request.to)
+
+
 def _pytest() -> Counts:
     """The tools' own tests."""
     log = BUILD / "pytest.log"
@@ -243,4 +255,5 @@ COMMANDS: dict[str, Callable[[Request], int]] = {
     "selftest": selftest,
     "mutants": all_mutants,
     "refresh-selftests": refresh_selftests,
+    "compare": compare,
 }

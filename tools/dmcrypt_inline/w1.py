@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from .stats import Spread, spread
 
 MIB = 1 << 20
 BASELINE = "base:default"  # what everything is compared with, in its own round
 CELLS = ("raw", BASELINE, "series:default", "series:no_read_workqueue", "series:no_write_workqueue", "series:both")
 DIRECTIONS = ("read", "write")
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A median with the quartiles around it; all in the unit of the samples."""
-
-    median: float
-    low: float
-    high: float
-
-    @property
-    def iqr(self) -> float:
-        """The distance of the quartiles as a fraction of the median."""
-        return (self.high - self.low) / self.median
 
 
 @dataclass(frozen=True)
@@ -35,16 +23,6 @@ class Cell:
     direction: str
     throughput: Spread
     ratio: Spread
-
-
-def spread(samples: Sequence[float]) -> Spread:
-    """Median and quartiles; of a single sample, that sample three times. Raises ValueError for none."""
-    if not samples:
-        raise ValueError("no samples")
-    if len(samples) == 1:
-        return Spread(samples[0], samples[0], samples[0])
-    low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
-    return Spread(median, low, high)
 
 
 def throughput(fio: Mapping[str, Any]) -> dict[str, list[float]]:

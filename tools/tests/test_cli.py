@@ -32,7 +32,8 @@ def test_every_stage_refuses_an_unknown_target_without_a_traceback(
     stage: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commands, "ensure_packages", lambda *_: None)
-    assert cli.main([stage, "--target", "linux-9.9"]) == 1
+    files = {"compare": ["a.json", "b.json"]}
+    assert cli.main([stage, "--target", "linux-9.9", *files.get(stage, [])]) == 1
     assert "unknown target" in capsys.readouterr().err
 
 

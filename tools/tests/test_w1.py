@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from dmcrypt_inline.demo import judge, render
-from dmcrypt_inline.w1 import BASELINE, CELLS, DIRECTIONS, MIB, Spread, spread, summarise, throughput
+from dmcrypt_inline.stats import Spread
+from dmcrypt_inline.w1 import BASELINE, CELLS, DIRECTIONS, MIB, summarise, throughput
 
 
 def job(name: str, direction: str, speed: float, error: int = 0) -> dict[str, Any]:
@@ -34,14 +35,6 @@ def test_ratios_are_taken_within_a_round() -> None:
     assert both.throughput.median == 105.0
     assert cells["raw", "read"].throughput.median == 150.0
     assert "series:both" in render(list(cells.values()))
-
-
-def test_spread() -> None:
-    assert spread([3.0]) == Spread(3.0, 3.0, 3.0)
-    assert spread([1.0, 2.0, 3.0, 4.0, 5.0]) == Spread(3.0, 2.0, 4.0)
-    assert spread([1.0, 2.0, 3.0, 4.0, 5.0]).iqr == pytest.approx(2 / 3)
-    with pytest.raises(ValueError, match="no samples"):
-        spread([])
 
 
 @pytest.mark.parametrize("bad", [job("raw", "read", 5.0, error=5), job("raw", "read", 0.0)])

@@ -1,0 +1,211 @@
+"""Medians with their spread, ratios within a round, and whether they tell a difference.
+
+Nothing here assumes a distribution: on a shared machine samples have a long tail
+on the slow side. The interval of a median is the one of the sign test (Conover,
+Practical Nonparametric Statistics, 3rd edition, 3.2), that of the ratio of two
+independent groups the one of the rank sum test (Hollander, Wolfe and Chicken,
+Nonparametric Statistical Methods, 3rd edition, 4.3).
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+from math import comb
+
+from .measurements import RAW, Load, Measurement, Results, Sample
+
+GIB = 1 << 30
+BASELINE = ("base", "default")  # variant and mode that everything is compared with, besides the raw device
+
+# How often a verdict may be wrong where there is no difference. At 1/10 five rounds, of which all must agree, can
+# tell one (their true rate is 1/16); at 1/20 it would take six.
+ERROR = Fraction(1, 10)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A median with the quartiles around it; all in the unit of the samples."""
+
+    median: float
+    low: float
+    high: float
+
+    @property
+    def iqr(self) -> float:
+        """The distance of the quartiles as a fraction of the median."""
+        return (self.high - self.low) / self.median
+
+
+def spread(samples: Sequence[float]) -> Spread:
+    """Median and quartiles; of a single sample, that sample three times. Raises ValueError for none."""
+    if not samples:
+        raise ValueError("no samples")
+    if len(samples) == 1:
+        return Spread(samples[0], samples[0], samples[0])
+    low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
+    return Spread(median, low, high)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure of a sample: what it is, its unit, and the words for more and for less of it."""
+
+    title: str
+    unit: str
+    value: Callable[[Load, Sample], float]
+    more: str
+    less: str
+
+
+def cost(load: Load, sample: Sample) -> float:
+    """CPU seconds for each GiB moved.
+
+    Of the whole machine; beside a CPU load only of the threads and interrupts that serve
+    the I/O, because "other_threads" has the load in it.
+    """
+    contexts = {name: seconds for name, seconds in sample.by_context.items() if name != "other_threads"}
+    seconds = contexts if load.cpu_load else sample.cpu_seconds
+    return sum(seconds.values()) / (sample.bytes / GIB)
+
+
+def _latency(percentile: str) -> Metric:
+    return Metric(
+        f"{percentile} latency", "us", lambda _, sample: sample.latency_us.get(percentile, 0.0), "slower", "faster"
+    )
+
+
+METRICS: Mapping[str, Metric] = {
+    "throughput": Metric("throughput", "MiB/s", lambda _, sample: sample.throughput, "faster", "slower"),
+    "p50": _latency("p50"),
+    "p99": _latency("p99"),
+    "p99.9": _latency("p99.9"),
+    "cpu": Metric("CPU time per GiB", "s/GiB", cost, "dearer", "cheaper"),
+}
+THROUGHPUT = METRICS["throughput"]
+
+
+def values(cell: Measurement, metric: Metric = THROUGHPUT) -> list[float]:
+    """The metric of each sample, in order."""
+    return [metric.value(cell.load, sample) for sample in cell.samples]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Ratios with their spread. `interval` holds their median but for ERROR; None: too few `rounds` to tell."""
+
+    ratios: tuple[float, ...]
+    spread: Spread
+    interval: tuple[float, float] | None
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds both sides have."""
+        return len(self.ratios)
+
+    @property
+    def direction(self) -> int:
+        """1: above 1, -1: below, 0: it cannot be told."""
+        return direction(self.interval)
+
+    def verdict(self, metric: Metric = THROUGHPUT) -> str:
+        """The direction in the metric's word, or 'no difference', with the reason when that is a lack of rounds."""
+        few = "" if self.interval else f" (too few rounds to tell: {self.rounds})"
+        return word(self.direction, metric) + few
+
+
+def direction(interval: tuple[float, float] | None) -> int:
+    """On which side of 1 the interval lies; 0 when it holds 1, or when there is none."""
+    if interval is None or interval[0] <= 1 <= interval[1]:
+        return 0
+    return 1 if interval[0] > 1 else -1
+
+
+def word(found: int, metric: Metric) -> str:
+    """What a direction means for this metric."""
+    return {1: metric.more, -1: metric.less, 0: "no difference"}[found]
+
+
+def median_interval(samples: Sequence[float]) -> tuple[float, float] | None:
+    """Between which samples the true median lies, but for ERROR; None when there are too few to say.
+
+    The k-th smallest and the k-th largest sample miss it on one side as often as a
+    fair coin shows heads fewer than k times in n.
+    """
+    number, ordered = len(samples), sorted(samples)
+    best, missed = None, 0
+    for k in range(number // 2):
+        missed += comb(number, k)
+        if Fraction(2 * missed, 2**number) > ERROR:
+            break
+        best = (ordered[k], ordered[number - 1 - k])
+    return best
+
+
+def ratio(cell: Measurement, reference: Measurement, metric: Metric = THROUGHPUT) -> Ratio | None:
+    """How many times the reference of its own round the cell is.
+
+    None when they share no round, or when a value is 0 (not measured, or below the
+    clock's resolution). Raises ValueError when the loads differ in what both sides have.
+    """
+    if not same_load(cell, reference):
+        raise ValueError(f"not the same load: {cell.load} and {reference.load}")
+    of = {sample.round: metric.value(reference.load, sample) for sample in reference.samples}
+    pairs = [(metric.value(cell.load, s), of[s.round]) for s in cell.samples if s.round in of]
+    if not pairs or not all(value > 0 and other > 0 for value, other in pairs):
+        return None
+    ratios = tuple(value / other for value, other in pairs)
+    return Ratio(ratios, spread(ratios), median_interval(ratios))
+
+
+def same_load(cell: Measurement, reference: Measurement) -> bool:
+    """Whether both did the same to the same device. The raw device has neither cipher nor sectors of a mapping."""
+    load = reference.load
+    if reference.variant == RAW:
+        load = replace(load, cipher=cell.load.cipher, sector_size=cell.load.sector_size)
+    return load == cell.load
+
+
+def raw_of(results: Results, cell: Measurement) -> Measurement | None:
+    """The raw device under the same load."""
+    return _find(results, cell, (RAW, RAW))
+
+
+def default_of(results: Results, cell: Measurement) -> Measurement | None:
+    """The base's default path under the same load."""
+    return _find(results, cell, BASELINE)
+
+
+def _find(results: Results, cell: Measurement, who: tuple[str, str]) -> Measurement | None:
+    found = [each for each in results.measurements if (each.variant, each.mode) == who and same_load(cell, each)]
+    return next((each for each in found if each.load == cell.load), found[0] if found else None)
+
+
+def between(first: Ratio, second: Ratio) -> tuple[float, tuple[float, float] | None]:
+    """How many times the first the second is: the median of all pairs, and its interval but for ERROR (None: too few).
+
+    The groups need not have the same size; they are independent of each other, as
+    two boots are.
+    """
+    pairs = sorted(b / a for a in first.ratios for b in second.ratios)
+    total = comb(first.rounds + second.rounds, first.rounds)
+    best, below = None, 0
+    for k in range(len(pairs) // 2):
+        below += _arrangements(first.rounds, second.rounds, k)
+        if Fraction(2 * below, total) > ERROR:
+            break
+        best = (pairs[k], pairs[len(pairs) - 1 - k])
+    return statistics.median(pairs), best
+
+
+@cache
+def _arrangements(first: int, second: int, statistic: int) -> int:
+    """In how many orders of two groups of these sizes the rank sum statistic (Mann and Whitney's U) has this value."""
+    if statistic < 0:
+        return 0
+    if first == 0 or second == 0:
+        return 1 if statistic == 0 else 0
+    return _arrangements(first - 1, second, statistic - second) + _arrangements(first, second - 1, statistic)

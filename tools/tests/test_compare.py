@@ -1,0 +1,78 @@
+"""compare A B: only ratios within a boot count."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import synthetic
+from synthetic import POSTING, measurement
+
+from dmcrypt_inline import cli
+from dmcrypt_inline.compare import rows
+from dmcrypt_inline.measurements import RAW, Measurement, Results, to_json
+from dmcrypt_inline.stats import THROUGHPUT
+
+CELLS = ((RAW, RAW), ("base", "default"), ("series", "default"), ("series", "both"))
+
+
+def run(machine: float = 1.0, both: float = 1.0, rounds: int = 6) -> Results:
+    """A boot on a machine that is so many times as fast, where "both" is so many times as fast again."""
+    load = replace(POSTING, device="brd")
+    cells: list[Measurement] = []
+    for variant, mode in CELLS:
+        cells.append(measurement(load, variant, mode, machine * (both if mode == "both" else 1.0), rounds))
+    return synthetic.results(cells)
+
+
+def test_a_faster_machine_is_no_difference() -> None:
+    found = rows(run(), run(machine=3.0), THROUGHPUT, "default")
+    assert {row.cell: row.verdict for row in found} == dict.fromkeys(
+        ("base:default", "series:default", "series:both"), "no difference"
+    )
+    assert [row.reference for row in found] == ["raw", "base:default", "base:default"]
+
+
+def test_a_faster_driver_is_told() -> None:
+    found = {row.cell: row for row in rows(run(), run(machine=0.5, both=1.2), THROUGHPUT, "default")}
+    assert found["series:both"].verdict == "faster"
+    assert found["series:both"].times == pytest.approx(1.2, rel=0.03)
+    assert found["series:default"].verdict == "no difference"
+    assert {row.reference for row in rows(run(), run(), THROUGHPUT, "raw")} == {"raw"}
+
+
+def test_too_few_rounds_tell_nothing() -> None:
+    (row,) = [row for row in rows(run(rounds=2), run(both=2.0, rounds=2), THROUGHPUT, "raw") if "both" in row.cell]
+    assert row.verdict == "no difference (too few rounds to tell: 2 and 2)"
+
+
+def write(path: Path, results: Results) -> str:
+    path.write_text(to_json(results))
+    return str(path)
+
+
+def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = write(tmp_path / "a.json", run())
+    changed = replace(run(both=2.0), environment={**synthetic.ENVIRONMENT, "accel": "kvm"}, cut_short="interrupted")
+    assert cli.main(["compare", first, write(tmp_path / "b.json", changed)]) == 0
+    printed = capsys.readouterr().out
+    assert "W1: read, 4k, null cipher, sectors of 512, queue depth 1, 1 job, brd" in printed
+    (line,) = [line for line in printed.splitlines() if line.startswith("  series:both")]
+    assert line.endswith("faster")
+    assert "3 cells, 1 with a difference" in printed
+    assert "note: accel differs: A tcg, B kvm" in printed
+    assert "note: B was cut short: interrupted" in printed
+    assert "MiB/s" not in printed  # no absolute figure
+
+
+def test_nothing_in_common_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = synthetic.results([measurement(replace(POSTING, jobs=4), *who) for who in CELLS])
+    assert cli.main(["compare", write(tmp_path / "a.json", run()), write(tmp_path / "b.json", other)]) == 1
+    assert "no cell in common" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_result_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.json").write_text("{}")
+    assert cli.main(["compare", str(tmp_path / "a.json"), str(tmp_path / "a.json")]) == 1
+    assert "is no results file" in capsys.readouterr().err
