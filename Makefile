@@ -5,9 +5,10 @@ PYTHON ?= python3
 
 FORWARD = $(PYTHON) tools/dmcrypt-inline $@ $(if $(TARGET),--target '$(TARGET)') \
 	$(if $(LINUX),--linux '$(LINUX)') $(if $(CRYPTSETUP),--cryptsetup '$(CRYPTSETUP)') \
-	$(if $(ACCEL),--accel '$(ACCEL)') $(if $(filter selftest,$@),$(if $(QUICK),--quick))
+	$(if $(ACCEL),--accel '$(ACCEL)') $(if $(filter selftest,$@),$(if $(QUICK),--quick)) \
+	$(if $(filter report,$@),$(if $(RESULTS),--results '$(RESULTS)'))
 
-.PHONY: help demo test check tree selftest mutants
+.PHONY: help demo test check tree selftest mutants report
 
 help:
 	@echo 'make demo     from nothing to a booted kernel with inline dm-crypt, shown and measured'
@@ -15,6 +16,7 @@ help:
 	@echo 'make check    the checks that need no guest'
 	@echo 'make selftest the kselftests on the debug kernel, in full (QUICK=1: as make test runs them)'
 	@echo 'make mutants  drivers that are wrong on purpose: which test catches which'
+	@echo 'make report   what a benchmark measured, as a page with charts (RESULTS=FILE: not the last one)'
 	@echo 'make tree     build/TARGET/tree, a git repository with the tags base and series'
 	@echo 'make help     this text'
 	@echo
@@ -26,5 +28,5 @@ help:
 	@echo
 	@echo 'One stage at a time, with more help: tools/dmcrypt-inline --help'
 
-demo test check tree selftest mutants:
+demo test check tree selftest mutants report:
 	@$(FORWARD)

@@ -7,11 +7,11 @@ import re
 import tempfile
 from pathlib import Path
 
-from . import host, selftests
+from . import figures, host, measurements, selftests
 from .build import Prepared, lay_out_module, make_module, prepare_kernel
-from .checks import Check, Queue, fail_if
+from .checks import Check, Failed, Queue, Skipped, fail_if
 from .gitrepo import git, resolve
-from .progress import step
+from .progress import say, step
 from .run import run
 from .series import Tree
 
@@ -25,6 +25,7 @@ def linux_checks(queue: Queue) -> list[Check]:
     return [
         Check("checkpatch_strict_is_silent", lambda: _checkpatch(queue)),
         Check("each_patch_builds_without_warnings", lambda: _each_builds(queue)),
+        Check("figures_were_measured_on_this_driver", lambda: _figures(queue)),
         Check("selftests_are_those_of_the_directory", lambda: fail_if(selftests.differences(queue.applied()))),
         Check("selftests_install_as_kselftests", lambda: _kselftest(queue)),
     ]
@@ -43,6 +44,24 @@ def _checkpatch(queue: Queue) -> None:
         if done.returncode != 0:
             problems.append(f"{patch.name}:\n{done.output.strip()}")
     fail_if(problems)
+
+
+def _figures(queue: Queue) -> None:
+    """The driver that README and cover letter show figures of is the one that the queue makes."""
+    kept = figures.results_of(queue.target)
+    if not kept.is_file():
+        raise Skipped("no results are kept for this target's figures yet")
+    tree = queue.applied()
+    environment = measurements.read(kept).environment
+    measured = dict(environment["modules"]).get("series")
+    driver = resolve(tree.path, f"{tree.series}:{tree.target.source}", queue.log)
+    if measured != driver:
+        raise Failed(
+            f"{kept.name} was measured on dm-crypt.c {measured}, the queue makes {driver}:\n"
+            "measure again with make bench, then run tools/dmcrypt-inline figures --results FILE"
+        )
+    if environment["queue_hash"] != tree.queue_hash:
+        say(f"note: {kept.name} was measured with another queue, but with the same dm-crypt.c")
 
 
 def _kselftest(queue: Queue) -> None:

@@ -25,6 +25,11 @@ the cache: base tree -> queue applied (tree) -> built -> booted in a guest.
 What a benchmark measured is shown by report, figures and compare.
 """
 
+RESULTS_HELP = {
+    "report": "a results file of make bench (default: the target's last)",
+    "figures": "keep the W1 of this results file for the figures first (default: what is kept)",
+}
+
 # Left by a calling make, git hook or kernel work: each would change what our own make and git do.
 FOREIGN = ("MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARCH", "CROSS_COMPILE", "LOCALVERSION")
 FOREIGN_PREFIXES = ("KBUILD_", "KCONFIG_", "GIT_")
@@ -62,6 +67,8 @@ def parser() -> argparse.ArgumentParser:
         ("selftest", "the kselftests of selftests/dm-crypt on the debug kernel, in a guest"),
         ("mutants", "each driver that is wrong on purpose against the selftests that must catch it (takes long)"),
         ("refresh-selftests", "put the files of selftests/dm-crypt into the patch that adds them"),
+        ("report", "build/<target>/report: what a benchmark measured, as a page with charts and as a summary"),
+        ("figures", "write the tables and the chart of README and cover letters from the results kept for them"),
         ("compare", "what changed between two results files, judged by ratios that each took within one boot"),
     ):
         stage = stages.add_parser(name, parents=[common], help=text, description=text[0].upper() + text[1:] + ".")
@@ -69,6 +76,12 @@ def parser() -> argparse.ArgumentParser:
             stage.add_argument("--quick", action="store_true", help="the short form of each test, as `test` runs them")
             stage.add_argument(
                 "--variant", choices=("series", "base"), default="series", help="which dm-crypt (default: %(default)s)"
+            )
+        if name in ("report", "figures"):
+            stage.add_argument("--results", dest="files", nargs=1, type=Path, metavar="FILE", help=RESULTS_HELP[name])
+        if name == "figures":
+            stage.add_argument(
+                "--check", dest="only_check", action="store_true", help="write nothing, say what is stale"
             )
         if name == "compare":
             _add_compare(stage)
@@ -110,9 +123,10 @@ def main(arguments: Sequence[str]) -> int:
         getattr(given, "quick", False),
         getattr(given, "variant", "series"),
         tuple(getattr(given, "mutants", ())),
-        tuple(getattr(given, "files", ())),
+        tuple(getattr(given, "files", None) or ()),
         getattr(given, "metric", ""),
         getattr(given, "to", ""),
+        getattr(given, "only_check", False),
     )
     try:
         return commands.COMMANDS[given.stage](request)

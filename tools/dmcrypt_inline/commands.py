@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from . import compare as compare_stage
 from . import demo as demo_stage
-from . import selftests, suites
+from . import reporting, selftests, suites
 from .base import prepare_base
 from .build import Kernel, Module, build_kernel, build_module
 from .build_cryptsetup import Cryptsetup, build_cryptsetup
@@ -38,6 +37,7 @@ class Request:
     `own` maps a target's variable (LINUX, CRYPTSETUP) to the user's tree. `quick`
     and `variant` are for the selftests, `mutants` names the wrong drivers (none: all).
     `files` are results files, `metric` and `to` are for compare: a key of stats.METRICS, one of compare.TO.
+    `only_check` of figures: say what is stale instead of writing it.
     """
 
     target_name: str | None
@@ -49,6 +49,7 @@ class Request:
     files: tuple[Path, ...] = ()
     metric: str = ""
     to: str = ""
+    only_check: bool = False
 
     def target(self) -> Target:
         """The target asked for, or the default one. Raises UserError for an unknown name."""
@@ -129,7 +130,8 @@ def test(request: Request) -> int:
     """Checks, the tools' tests, and the guest tests on the debug kernels; status 1 when anything failed."""
     targets = request.targets()
     kernels = [target for target in targets if target.is_kernel]
-    ensure_packages("base", "check", *_build_packages(targets), *(("cryptsetup", "guest") if kernels else ()))
+    needed = ("base", "check", "report", *_build_packages(targets))
+    ensure_packages(*needed, *(("cryptsetup", "guest") if kernels else ()))
     # Cheapest first: a mistake shows in seconds.
     parts: dict[str, Callable[[], Counts]] = {"tools_tests": _pytest, **_checks(targets, request)}
     for target in kernels:
@@ -206,13 +208,6 @@ def refresh_selftests(request: Request) -> int:
     return 0
 
 
-def compare(request: Request) -> int:
-    """Print what changed between two results files."""
-    request.target()  # a wrong name is refused here too
-    first, second = request.files
-    return compare_stage.compare(first, second, request.metric, request.to)
-
-
 def _pytest() -> Counts:
     """The tools' own tests."""
     log = BUILD / "pytest.log"
@@ -255,5 +250,7 @@ COMMANDS: dict[str, Callable[[Request], int]] = {
     "selftest": selftest,
     "mutants": all_mutants,
     "refresh-selftests": refresh_selftests,
-    "compare": compare,
+    "report": reporting.report,
+    "compare": reporting.compare,
+    "figures": reporting.figures,
 }

@@ -30,6 +30,8 @@ PACKAGES: dict[str, tuple[str, ...]] = {
         *("make", "uuid-dev"),
     ),
     "check": ("git", "perl", "rsync", "shellcheck", "sparse"),
+    # To look at the report. This shell of chromium, unlike the whole of it, makes windows as narrow as a phone.
+    "report": ("chromium-headless-shell", "fonts-dejavu-core"),
     "guest": (
         *("btrfs-progs", "cryptsetup-bin", "dmsetup", "e2fsprogs", "fio", "jq", "keyutils", "kmod", "perl", "procps"),
         *("qemu-system-x86", "udev", "util-linux", "xxd", "xz-utils"),
@@ -94,6 +96,20 @@ def ensure_packages(*stages: str) -> None:
             raise UserError(
                 f"apt-get could not install what is missing; to see why, type:\n    {typed}\n{error}"
             ) from error
+
+
+def in_python_env() -> bool:
+    """Whether this process runs in an environment that `python_env` made."""
+    return (Path(sys.prefix) / ".complete").is_file() and Path(sys.prefix).parent.name == "python"
+
+
+def enter_python_env() -> None:
+    """Start this program again in the environment of `python_env`, unless it runs there. Does not return then."""
+    if in_python_env():
+        return
+    python = python_env() / "bin" / "python"
+    sys.stdout.flush()
+    os.execv(python, [str(python), *sys.argv])
 
 
 def python_env() -> Path:

@@ -53,10 +53,9 @@ def describe(load: Load, without: Iterable[str] = ()) -> str:
 
 
 def figure(number: float) -> str:
-    """Three digits or a few more, for a table: 0.58, 12.3, 552, 11000."""
-    if number >= 100:
-        return f"{number:.0f}"
-    return f"{number:.1f}" if number >= 10 else f"{number:.2f}"
+    """Three digits or a few more, for a table: 0.058, 0.58, 12.3, 552, 11000."""
+    digits = next((digits for digits, least in enumerate((100, 10, 0.1)) if abs(number) >= least), 3)
+    return f"{number:.{digits}f}"
 
 
 def with_range(spread: Spread) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from . import figures
 from .checks import Check, Failed, Skipped, fail_if
 from .paths import BUILD, REPO
 from .run import run
@@ -29,6 +30,7 @@ def source_checks(env: Path, log: Path) -> list[Check]:
         Check("mypy_strict_is_silent", lambda: _silent(mypy, log)),
         Check("codespell_is_silent", lambda: _codespell(tools, log)),
         Check("no_registry_host_is_named", lambda: _no_hosts(tools, log)),
+        Check("figures_are_those_of_their_results", lambda: _figures(tools, log)),
         Check("no_path_of_this_machine_is_named", _no_paths),
     ]
 
@@ -95,6 +97,13 @@ def find_words(words: Sequence[str], files: Sequence[Path], not_after: str) -> l
             if match := pattern.search(line):
                 found.append(f"{path}:{number}: {match[1]}")
     return found
+
+
+def _figures(tools: Path, log: Path) -> None:
+    """README, cover letters and chart against the results files that are kept with them."""
+    if not any(figures.results_of(target).is_file() for target in TARGETS.values()):
+        raise Skipped(f"no results are kept in {figures.FIGURES.relative_to(REPO)} yet")
+    _silent([tools / "python", TOOLS / "dmcrypt-inline", "figures", "--check"], log)
 
 
 def _no_hosts(tools: Path, log: Path) -> None:

@@ -72,18 +72,23 @@ def cost(load: Load, sample: Sample) -> float:
     return sum(seconds.values()) / (sample.bytes / GIB)
 
 
-def _latency(percentile: str) -> Metric:
+def latency(percentile: str) -> Metric:
+    """A key of Sample.latency_us as a metric; 0 where it was not kept."""
     return Metric(
-        f"{percentile} latency", "us", lambda _, sample: sample.latency_us.get(percentile, 0.0), "slower", "faster"
+        f"{percentile} latency",
+        "microseconds",
+        lambda _, sample: sample.latency_us.get(percentile, 0.0),
+        "slower",
+        "faster",
     )
 
 
 METRICS: Mapping[str, Metric] = {
     "throughput": Metric("throughput", "MiB/s", lambda _, sample: sample.throughput, "faster", "slower"),
-    "p50": _latency("p50"),
-    "p99": _latency("p99"),
-    "p99.9": _latency("p99.9"),
-    "cpu": Metric("CPU time per GiB", "s/GiB", cost, "dearer", "cheaper"),
+    "p50": latency("p50"),
+    "p99": latency("p99"),
+    "p99.9": latency("p99.9"),
+    "cpu": Metric("CPU time per GiB", "CPU seconds per GiB", cost, "dearer", "cheaper"),
 }
 THROUGHPUT = METRICS["throughput"]
 
@@ -209,3 +214,10 @@ def _arrangements(first: int, second: int, statistic: int) -> int:
     if first == 0 or second == 0:
         return 1 if statistic == 0 else 0
     return _arrangements(first - 1, second, statistic - second) + _arrangements(first, second - 1, statistic)
+
+
+def added(cell: Measurement, reference: Measurement, metric: Metric) -> Spread | None:
+    """How much more than the reference of its own round the cell has, in the metric's unit; None: no common round."""
+    of = {sample.round: metric.value(reference.load, sample) for sample in reference.samples}
+    more = [metric.value(cell.load, sample) - of[sample.round] for sample in cell.samples if sample.round in of]
+    return spread(more) if more else None

@@ -1,0 +1,203 @@
+"""The figures that README and cover letters show: written from kept results, and held to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from . import labels, measurements
+from .cells import cells, loads
+from .charts import w1_panels
+from .drawing import standalone
+from .errors import UserError
+from .measurements import Load, Measurement, Results
+from .paths import REPO
+from .progress import say
+from .stats import Spread, default_of, ratio, spread, values
+from .targets import DEFAULT, TARGETS, TOOLS, Target
+
+FIGURES = TOOLS / "figures"
+README = REPO / "README.md"
+CHART = FIGURES / "w1.svg"  # what the README shows
+WAYS = ("read", "write")
+
+# The cells of the table: what README and cover letter call them.
+ROWS: Mapping[str, tuple[str, str]] = {
+    "raw": ("raw RAM disk", "raw device"),
+    "base:default": ("base, default path", "base, default"),
+    "series:default": ("this queue, default path", "series, default"),
+    "series:no_read": ("`no_read_workqueue`", "no_read_workqueue"),
+    "series:no_write": ("`no_write_workqueue`", "no_write_workqueue"),
+    "series:both": ("both", "both"),
+}
+BEGIN, END = "<!-- figures: tools/dmcrypt-inline figures writes what follows -->\n", "<!-- end of figures -->\n"
+IN_README = re.compile(re.escape(BEGIN) + r".*?" + re.escape(END), re.S)
+IN_COVER = re.compile(r"^ +read +write\n(?:[^\n]+\n)+", re.M)  # a mail has no invisible marks: header to blank line
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What belongs into the README, into the cover letter, and into the chart's file."""
+
+    readme: str
+    cover: str
+    chart: str
+
+
+def results_of(target: Target) -> Path:
+    """The results file that is kept for a target's figures; it need not exist."""
+    return FIGURES / f"{target.name}.json"
+
+
+def _posting(results: Results) -> list[Load]:
+    """The loads of the table, read and write: 4k, one job, the null cipher, sectors of 512 bytes."""
+    found = {
+        load.rw: load
+        for load in loads(results, "W1")
+        if (load.block_sizes, load.jobs, load.queue_depth) == ((4096, 4096), 1, 1)
+        and (load.cipher, load.sector_size) == ("null", 512)
+    }
+    missing = [way for way in WAYS if way not in found]
+    if missing:
+        raise UserError(f"the results have no W1 at 4k with one job and the null cipher for: {', '.join(missing)}")
+    return [found[way] for way in WAYS]
+
+
+def texts(results: Results) -> Texts:
+    """What the results say. Raises UserError when a cell of the table is missing or cannot be compared."""
+    both = _posting(results)
+    speeds: dict[str, list[Spread]] = {name: [] for name in ROWS}
+    times: dict[str, list[Spread]] = {name: [] for name in ROWS}
+    for load in both:
+        found = {labels.cell(cell): cell for cell in cells(results, load)}
+        for name in ROWS:
+            if name not in found:
+                raise UserError(f"the results have no {name} for: {labels.describe(load)}")
+            speeds[name].append(spread(values(found[name])))
+            times[name].append(_times(results, found[name]))
+    spreads = sorted(100 * each.iqr for pair in speeds.values() for each in pair)
+    rounds = sorted({len(cell.samples) for load in both for cell in cells(results, load)})
+    counted = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
+    where = f"Linux {results.environment['kernel_release']} ({results.environment['accel']}), {counted} rounds"
+    extent = f"{spreads[0]:.1f} to {spreads[-1]:.1f} %"
+    rows = {name: list(zip(speeds[name], times[name])) for name in ROWS}
+    return Texts(_readme(rows, where, extent), _cover(rows, where, extent), standalone(w1_panels(results, both), TITLE))
+
+
+TITLE = "Throughput of one job: 4k requests, RAM disk, null cipher"
+
+
+def _times(results: Results, cell: Measurement) -> Spread:
+    reference = default_of(results, cell)
+    found = ratio(cell, reference) if reference else None
+    if found is None:
+        raise UserError(f"{labels.cell(cell)} cannot be compared with base:default: {labels.describe(cell.load)}")
+    return found.spread
+
+
+def _speed(value: Spread) -> str:
+    return f"{value.median:.0f}" if value.median >= 10 else f"{value.median:.1f}"
+
+
+Rows = Mapping[str, list[tuple[Spread, Spread]]]
+
+
+def _readme(rows: Rows, where: str, extent: str) -> str:
+    lines = ["| | read MiB/s | × base | write MiB/s | × base |", "|---|---:|---:|---:|---:|"]
+    for name, (called, _) in ROWS.items():
+        pairs = " | ".join(f"{_speed(speed)} | {labels.figure(times.median)}" for speed, times in rows[name])
+        lines.append(f"| {called} | {pairs} |")
+    lines += ["", f"{where}; medians, the spread of a cell (quartiles over median) is {extent}."]
+    lines += ["", f"![{TITLE}, as in the table]({CHART.relative_to(REPO)})"]
+    return BEGIN + "\n".join(["", *lines, ""]) + "\n" + END
+
+
+def _cover(rows: Rows, where: str, extent: str) -> str:
+    lines = [f"{'':27}read{'':11}write", f"{'':22}MiB/s  x base   MiB/s  x base"]
+    for name, (_, called) in ROWS.items():
+        first, second = [(_speed(speed), labels.figure(times.median)) for speed, times in rows[name]]
+        lines.append(f"{called:20}{first[0]:>7}{first[1]:>8}{second[0]:>8}{second[1]:>8}")
+    return "\n".join([*lines, f"{where};", f"spread of a cell (quartiles over median) {extent}"]) + "\n"
+
+
+def _placed(pattern: re.Pattern[str], file: Path, block: str) -> str:
+    """The file with the block in its place; UserError when there is not exactly one."""
+    text = file.read_text()
+    if len(pattern.findall(text)) != 1:
+        raise UserError(
+            f"{file} has no place, or several, for the generated table\n"
+            f"  the README marks it with {BEGIN.strip()}\n  and {END.strip()}, a cover letter has the line"
+            " 'read  write' over it and a blank line below"
+        )
+    return pattern.sub(lambda _: block, text)
+
+
+def wanted(target: Target, results: Results) -> dict[Path, str]:
+    """The files that show figures of the target, as they ought to be. The README has those of the default target."""
+    made = texts(results)
+    files = {target.cover: _placed(IN_COVER, target.cover, made.cover)}
+    if target.name == DEFAULT:
+        files |= {README: _placed(IN_README, README, made.readme), CHART: made.chart}
+    return files
+
+
+def measured() -> list[Target]:
+    """The targets with a results file for their figures."""
+    return [target for target in TARGETS.values() if results_of(target).is_file()]
+
+
+def stale() -> list[str]:
+    """What is not what its results file says, one line a file."""
+    found = []
+    for target in measured():
+        for path, text in wanted(target, measurements.read(results_of(target))).items():
+            if not path.is_file() or path.read_text() != text:
+                found.append(
+                    f"{path.relative_to(REPO)} is not what {results_of(target).relative_to(REPO)} says:"
+                    " run tools/dmcrypt-inline figures"
+                )
+    return found
+
+
+def keep(results_file: Path, target: Target) -> None:
+    """Make a results file the one of the target's figures: its W1, which they are made of.
+
+    Raises UserError when it was cut short, is of another target, or lacks a cell.
+    """
+    results = measurements.read(results_file)
+    if results.cut_short:
+        raise UserError(
+            f"{results_file} was cut short ({results.cut_short}): measure again before showing it to anyone"
+        )
+    if results.environment.get("target") != target.name:
+        raise UserError(f"{results_file} has results of {results.environment.get('target')}, not of {target.name}")
+    kept = replace(results, measurements=tuple(cell for cell in results.measurements if cell.load.workload == "W1"))
+    texts(kept)
+    FIGURES.mkdir(exist_ok=True)
+    results_of(target).write_text(measurements.to_json(kept))
+    say(f"{results_of(target)}: the W1 of {results_file}")
+
+
+def write() -> int:
+    """Write the figures of every target that has a results file. Raises UserError when none has."""
+    if not measured():
+        raise UserError(
+            f"no target has a results file in {FIGURES}\n"
+            "  measure with make bench, then: tools/dmcrypt-inline figures --results FILE"
+        )
+    for target in measured():
+        for path, text in wanted(target, measurements.read(results_of(target))).items():
+            changed = not path.is_file() or path.read_text() != text
+            path.write_text(text)
+            say(f"{path}: {'written' if changed else 'as it was'}")
+    return 0
+
+
+def check() -> int:
+    """Say which files are stale; status 1 when one is."""
+    found = stale()
+    for line in found:
+        say(line)
+    return 1 if found else 0
