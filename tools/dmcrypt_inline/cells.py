@@ -57,7 +57,7 @@ def shared(of: Sequence[Load]) -> list[str]:
 
 def setting(of: Sequence[Load]) -> str:
     """What all of these loads have in common, in words."""
-    return labels.describe(of[0], [name for name in FIELDS if name not in shared(of)])
+    return "Load: " + labels.describe(of[0], [name for name in FIELDS if name not in shared(of)])
 
 
 def apart(load: Load, of: Sequence[Load], without: Sequence[str] = ()) -> str:

@@ -101,7 +101,8 @@ def _element(text: str, name: str, title: str) -> str:
     svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg, flags=re.S)
     svg = re.sub(r"\s*<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.S)  # it would hold for the whole page
     svg = re.sub(r' id="(?!\w*[0-9a-f]{10}")[^"]*"', "", svg)  # the names of groups, the same in each panel
-    svg = re.sub(r"(font: (?:[\w.]+ )*?[\d.]+px) [^;\"]*", r"\1 var(--font)", svg)
+    svg = re.sub(r"font-family: [^;\"]*", "font-family: var(--font)", svg)
+    svg = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", svg)
     box = re.search(r'viewBox="[^"]*"', svg)
     assert box, "matplotlib writes a viewBox"
     opening = (

@@ -72,9 +72,10 @@ def texts(results: Results) -> Texts:
     times: dict[str, list[Spread]] = {name: [] for name in ROWS}
     for load in both:
         found = {labels.cell(cell): cell for cell in cells(results, load)}
+        missing = [name for name in ROWS if name not in found]
+        if missing:
+            raise UserError(f"the results have no {', '.join(missing)} for: {labels.describe(load)}")
         for name in ROWS:
-            if name not in found:
-                raise UserError(f"the results have no {name} for: {labels.describe(load)}")
             speeds[name].append(spread(values(found[name])))
             times[name].append(_times(results, found[name]))
     spreads = sorted(100 * each.iqr for pair in speeds.values() for each in pair)

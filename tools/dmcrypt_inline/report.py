@@ -92,16 +92,21 @@ def facts(results: Results) -> list[tuple[str, str]]:
         ("rounds", str(rounds[0]) if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"),
         ("kernel", f"Linux {found.get('kernel_release')} ({found.get('kernel_flavour')})"),
         ("run by", f"{found.get('accel')} on {found.get('cpu')}"),
-        ("queue", str(found.get("queue_hash"))),
+        ("queue", _short(found.get("queue_hash"))),
     ]
-    rows += [(f"dm-crypt.c, {name}", f"blob {blob}") for name, blob in dict(found.get("modules", {})).items()]
-    rows += [("cryptsetup", f"{found.get('cryptsetup')}, queue {found.get('cryptsetup_queue_hash')}")]
+    rows += [(f"dm-crypt.c, {name}", f"blob {_short(blob)}") for name, blob in dict(found.get("modules", {})).items()]
+    rows += [("cryptsetup", f"{found.get('cryptsetup')}, queue {_short(found.get('cryptsetup_queue_hash'))}")]
     return rows + [(str(name), str(version)) for name, version in dict(found.get("tools", {})).items()]
+
+
+def _short(name: object) -> str:
+    """As much of a hash as one needs; the results file has it all."""
+    return str(name)[:12]
 
 
 def _environment(results: Results) -> str:
     rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>\n" for name, value in facts(results))
-    return f'<section id="environment">\n<h2>What ran where</h2>\n<table class="facts">\n{rows}</table>\n</section>'
+    return f'<section id="environment">\n<h2>What ran</h2>\n<table class="facts">\n{rows}</table>\n</section>'
 
 
 def _section(results: Results, workload: str, drawn: list[Chart]) -> str:
@@ -112,7 +117,7 @@ def _section(results: Results, workload: str, drawn: list[Chart]) -> str:
     figures = "".join(_figure(chart) for chart in drawn if chart.workload == workload)
     shown = tables.as_html(tables.ratios(results, workload), f"{workload}: throughput and ratios")
     shown += _folded(tables.costs(results, workload), f"{workload}: latency and CPU time")
-    shown += _folded(tables.where(results, workload), f"{workload}: who used the CPUs")
+    shown += _folded(tables.where(results, workload), f"{workload}: what ran where: CPU time by context")
     return f"{head}{figures}{shown}</section>"
 
 

@@ -22,9 +22,9 @@ class Table:
 
 
 def ratios(results: Results, workload: str) -> Table:
-    """Throughput of each cell, its ratios to the raw device and to the base's default path, and the verdict on that."""
-    columns = ("", THROUGHPUT.unit, "× raw", "× base:default", "than base:default")
-    return _per_load(results, workload, columns, _ratio_row, words=(4,))
+    """Throughput of each cell over the base's default path, the verdict on that, over the raw device, and as it was."""
+    columns = ("", "× base:default", "than base:default", "× raw", THROUGHPUT.unit)
+    return _per_load(results, workload, columns, _ratio_row, words=(2,))
 
 
 def _per_load(
@@ -56,10 +56,10 @@ def to_default(results: Results, cell: Measurement, metric: Metric = THROUGHPUT)
 def _ratio_row(results: Results, cell: Measurement) -> tuple[str, ...]:
     default = to_default(results, cell)
     return (
-        labels.with_range(spread(values(cell))),
-        labels.ratio_text(to_raw(results, cell)),
         labels.ratio_text(default),
         default.verdict() if default else "",
+        labels.ratio_text(to_raw(results, cell)),
+        labels.with_range(spread(values(cell))),
     )
 
 

@@ -1,0 +1,192 @@
+"""The figures of README and cover letters: made from kept results, and found out when they are not."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import synthetic
+from small import kernel_tree, make_target
+
+from dmcrypt_inline import check_linux, cli, figures, lint, mails, measurements
+from dmcrypt_inline.base import prepare_base
+from dmcrypt_inline.checks import Failed, Queue, Skipped
+from dmcrypt_inline.errors import UserError
+from dmcrypt_inline.gitrepo import resolve
+from dmcrypt_inline.measurements import Results, to_json
+from dmcrypt_inline.paths import REPO
+from dmcrypt_inline.series import apply_series
+from dmcrypt_inline.targets import TARGETS
+
+
+@pytest.fixture
+def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """README and cover letter as they are, to be written to; no results are kept yet."""
+    for name in ("README.md", "cover-letter.txt"):
+        shutil.copy(REPO / name, tmp_path)
+    monkeypatch.setattr(figures, "REPO", tmp_path)
+    monkeypatch.setattr(figures, "README", tmp_path / "README.md")
+    monkeypatch.setattr(figures, "FIGURES", tmp_path / "tools" / "figures")
+    monkeypatch.setattr(figures, "CHART", tmp_path / "tools" / "figures" / "w1.svg")
+    (tmp_path / "tools").mkdir()
+    target = replace(TARGETS["linux-5.8"], cover=tmp_path / "cover-letter.txt")
+    monkeypatch.setattr(figures, "TARGETS", {"linux-5.8": target})
+    monkeypatch.setattr("dmcrypt_inline.targets.TARGETS", {"linux-5.8": target})
+    return tmp_path
+
+
+def write(path: Path, results: Results) -> str:
+    path.write_text(to_json(results))
+    return str(path)
+
+
+def test_figures_are_written_and_then_fresh(copies: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (copies / "README.md").read_text(), (copies / "cover-letter.txt").read_text()
+    assert cli.main(["figures", "--results", write(copies / "run.json", synthetic.results())]) == 0
+    assert cli.main(["figures", "--check"]) == 0
+    readme, cover = (copies / "README.md").read_text(), (copies / "cover-letter.txt").read_text()
+    assert "| both | 119 | 6.38 | 120 | 6.48 |" in readme
+    assert "\nboth                    119    6.38     120    6.48\n" in cover
+    assert "(tools/figures/w1.svg)" in readme
+    assert "Linux 0.0.0-synthetic (tcg), 6 rounds" in readme
+    assert readme.split(figures.BEGIN)[0] == before[0].split(figures.BEGIN)[0]
+    assert readme.split(figures.END)[1] == before[0].split(figures.END)[1]
+    assert cover.split("\n\n")[:8] == before[1].split("\n\n")[:8]
+    assert cover.split("\n\n")[-3:] == before[1].split("\n\n")[-3:]
+    block = figures.IN_COVER.findall(cover)[0]
+    assert max(map(len, block.splitlines())) <= 72
+    kept = measurements.read(copies / "tools" / "figures" / "linux-5.8.json")
+    assert {cell.load.workload for cell in kept.measurements} == {"W1"}
+    capsys.readouterr()
+    assert cli.main(["figures"]) == 0
+    assert capsys.readouterr().out.count(": as it was") == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("README.md", "| 6.38 |", "| 9.99 |"),
+        ("cover-letter.txt", "    6.38", "    9.99"),
+        ("tools/figures/w1.svg", "6.38×", "9.99×"),
+        ("tools/figures/linux-5.8.json", '"bytes": ', '"bytes": 1'),
+    ],
+)
+def test_a_stale_figure_is_found(
+    copies: Path, capsys: pytest.CaptureFixture[str], name: str, old: str, new: str
+) -> None:
+    cli.main(["figures", "--results", write(copies / "run.json", synthetic.results(synthetic.w1()))])
+    text = (copies / name).read_text()
+    assert old in text
+    (copies / name).write_text(text.replace(old, new, 1))
+    capsys.readouterr()
+    assert cli.main(["figures", "--check"]) == 1
+    said = capsys.readouterr().out
+    assert "is not what tools/figures/linux-5.8.json says: run tools/dmcrypt-inline figures" in said
+    if not name.endswith(".json"):
+        assert said.startswith(name)
+        assert len(said.splitlines()) == 1
+
+
+def test_a_missing_chart_is_found(copies: Path) -> None:
+    cli.main(["figures", "--results", write(copies / "run.json", synthetic.results(synthetic.w1()))])
+    (copies / "tools" / "figures" / "w1.svg").unlink()
+    assert cli.main(["figures", "--check"]) == 1
+
+
+def test_the_chart_is_a_file_of_its_own(copies: Path) -> None:
+    text = figures.texts(synthetic.results(synthetic.w1())).chart
+    assert figures.texts(synthetic.results(synthetic.w1())).chart == text  # the same on every run
+    assert ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
+    for name in ("grey", "blue", "font", "paper", "ink"):
+        assert f"var(--{name})" in text
+        assert f"--{name}:" in text
+
+
+@pytest.mark.parametrize(
+    ("results", "why"),
+    [
+        (synthetic.results(synthetic.w1(), cut_short="no time"), "was cut short"),
+        (synthetic.results(synthetic.w2()), "no W1 at 4k"),
+        (synthetic.results([c for c in synthetic.w1() if c.mode != "both"]), "have no series:both"),
+        (synthetic.results([c for c in synthetic.w1() if c.variant != "base"]), "have no base:default"),
+        (replace(synthetic.results(), environment={**synthetic.ENVIRONMENT, "target": "x"}), "results of x"),
+    ],
+)
+def test_results_that_will_not_do_change_nothing(
+    copies: Path, capsys: pytest.CaptureFixture[str], results: Results, why: str
+) -> None:
+    before = (copies / "README.md").read_text()
+    assert cli.main(["figures", "--results", write(copies / "run.json", results)]) == 1
+    assert why in capsys.readouterr().err
+    assert (copies / "README.md").read_text() == before
+    assert not figures.measured()
+
+
+def test_without_results_the_way_to_them_is_told(copies: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["figures"]) == 1
+    assert "tools/dmcrypt-inline figures --results FILE" in capsys.readouterr().err
+
+
+def test_a_file_without_a_place_for_the_table_is_refused(copies: Path) -> None:
+    target = replace(TARGETS["linux-5.8"], cover=copies / "cover-letter.txt")
+    (copies / "cover-letter.txt").write_text("nothing\n")
+    with pytest.raises(UserError, match="has no place, or several"):
+        figures.wanted(target, synthetic.results(synthetic.w1()))
+
+
+def test_the_cover_letter_stays_one(copies: Path) -> None:
+    before = (copies / "cover-letter.txt").read_text()
+    cli.main(["figures", "--results", write(copies / "run.json", synthetic.results(synthetic.w1()))])
+    summaries = [mails.parse_mail(path.read_text()).summary for path in sorted((REPO / "patches").glob("*.patch"))]
+    assert mails.cover_problems(before, summaries) == []
+    assert mails.cover_problems((copies / "cover-letter.txt").read_text(), summaries) == []
+
+
+def test_the_check_of_the_sources(copies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = Path(sys.prefix) / "bin"
+    monkeypatch.setattr(lint, "REPO", copies)
+    with pytest.raises(Skipped, match="no results are kept in tools/figures yet"):
+        lint._figures(python, copies / "log")
+    # The tools of a clone whose results and README do not agree.
+    clone = copies / "clone"
+    clone.mkdir()
+    for name in ("README.md", "cover-letter.txt"):
+        shutil.copy(REPO / name, clone)
+    ignored = shutil.ignore_patterns("__pycache__", ".*_cache", "figures")
+    shutil.copytree(REPO / "tools", clone / "tools", ignore=ignored)
+    kept = clone / "tools" / "figures"
+    kept.mkdir()
+    write(kept / "linux-5.8.json", synthetic.results(synthetic.w1()))
+    monkeypatch.setattr(figures, "FIGURES", kept)
+    monkeypatch.setattr(lint, "TOOLS", clone / "tools")
+    with pytest.raises(Failed, match=r"README\.md is not what tools/figures/linux-5\.8\.json says"):
+        lint._figures(python, copies / "log")
+
+
+def test_the_check_of_the_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = make_target(tmp_path)
+    tree = apply_series(target, prepare_base(target, kernel_tree(tmp_path / "linux")))
+    queue = Queue(target, tree, tree, tmp_path / "log")
+    monkeypatch.setattr(figures, "FIGURES", tmp_path)
+    with pytest.raises(Skipped, match="no results are kept"):
+        check_linux._figures(queue)
+
+    def measured_on(driver: str | None, queue_hash: str) -> None:
+        environment = {**synthetic.ENVIRONMENT, "modules": {"series": driver}, "queue_hash": queue_hash}
+        write(figures.results_of(target), replace(synthetic.results(()), environment=environment))
+        check_linux._figures(queue)
+
+    capsys.readouterr()
+    driver = resolve(tree.path, f"{tree.series}:{target.source}", queue.log)
+    measured_on(driver, tree.queue_hash)
+    assert capsys.readouterr().out == ""
+    measured_on(driver, "0" * 64)
+    assert "measured with another queue, but with the same dm-crypt.c" in capsys.readouterr().out
+    with pytest.raises(Failed, match="measure again with make bench"):
+        measured_on("0" * 40, tree.queue_hash)
