@@ -15,7 +15,7 @@ from .errors import UserError
 from .measurements import RAW, Results
 from .paths import build_dir
 from .progress import say, step
-from .stats import ERROR
+from .stats import ERROR, METRICS
 from .targets import TOOLS
 
 TEMPLATE = TOOLS / "report" / "report.html"
@@ -29,6 +29,16 @@ QUESTIONS = {
     "W4": ("Access time", "One request at a time on devices with a fixed service time, after a report of 2011."),
     "W5": ("A mixed load, and what it costs", "Readers and writers at once, as on a server, also on busy CPUs."),
     "curves": ("Cost against load", "How throughput and CPU time grow with the load, one thing varied at a time."),
+}
+
+
+# What the summary tells of a workload: figure (a key of METRICS) and what it is divided by.
+OVERVIEW = {
+    "W1": (("throughput", "default"), ("throughput", "raw")),
+    "W2": (("throughput", "default"), ("throughput", "raw"), ("p50", "default")),
+    "W3": (("throughput", "default"),),
+    "W4": (("p50", "default"), ("p50", "raw"), ("p99", "default"), ("p99.9", "default")),
+    "W5": (("throughput", "default"), ("throughput", "raw"), ("p99", "default"), ("cpu", "default"), ("cpu", "raw")),
 }
 
 
@@ -135,18 +145,29 @@ def _figure(chart: Chart) -> str:
 
 
 def _summary(results: Results) -> str:
-    """For a mail: what ran, and each workload's ratios."""
+    """For a mail: what ran, and each workload's ratios; few enough to be read."""
     lines = [f"# Inline dm-crypt, measured: {results.environment.get('target', '?')}", "", *_reading(), ""]
     if results.cut_short:
         lines += [f"This run was cut short: {results.cut_short}.", ""]
     lines += [f"- {name}: {value}" for name, value in facts(results)]
     for workload in WORKLOADS:
         lines += ["", f"## {workload}: {QUESTIONS[workload][0]}", ""]
-        if loads(results, workload):
-            lines.append(tables.as_markdown(tables.ratios(results, workload)).rstrip())
+        if not loads(results, workload):
+            lines += [f"{workload} was not measured in this run."]
+        elif workload not in OVERVIEW:
+            lines += ["See report.html."]
         else:
-            lines.append(f"{workload} was not measured in this run.")
+            lines += [f"'{tables.SAME}': no difference.", ""]
+            lines += ["\n\n".join(_overview(results, workload, *asked) for asked in OVERVIEW[workload])]
     return "\n".join(lines) + "\n"
+
+
+def _overview(results: Results, workload: str, name: str, to: str) -> str:
+    metric = METRICS[name]
+    reference = "the raw device" if to == "raw" else "base:default"
+    title = f"{metric.title[0].upper()}{metric.title[1:]}, times that of {reference}. "
+    table = tables.overview(results, workload, metric, to)
+    return title + (tables.as_markdown(table).rstrip() if table.groups else "There is none.")
 
 
 def newest(target_name: str) -> Path:

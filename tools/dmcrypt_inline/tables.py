@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from html import escape
 
 from . import labels
-from .cells import cells, loads
-from .measurements import RAW, Measurement, Results
+from .cells import apart, cells, loads, setting
+from .measurements import RAW, Load, Measurement, Results
 from .stats import METRICS, THROUGHPUT, Metric, Ratio, default_of, ratio, raw_of, spread, values
 
 
@@ -76,6 +76,30 @@ def _cost_row(results: Results, cell: Measurement) -> tuple[str, ...]:
         default = to_default(results, cell, metric)
         verdicts.append(default.verdict(metric) if default else "")
     return (*row[:3], verdicts[0], row[3], verdicts[1])
+
+
+def overview(results: Results, workload: str, metric: Metric, to: str) -> Table:
+    """A row a load, a column a cell: the ratios to the raw device ("raw") or the base's default path ("default").
+
+    SAME stands behind those that tell no difference. Columns without a ratio are left out.
+    """
+    of = loads(results, workload)
+    found: dict[tuple[Load, str], Ratio] = {}
+    for load in of:
+        for cell in cells(results, load):
+            over = to_raw(results, cell, metric) if to == "raw" else to_default(results, cell, metric)
+            if over:
+                found[load, labels.cell(cell)] = over
+    who = tuple(dict.fromkeys(name for _, name in found))
+    rows = tuple((apart(load, of), *(_marked(found.get((load, name))) for name in who)) for load in of)
+    return Table(("", *who), ((setting(of), rows),) if who else ())
+
+
+SAME = "="
+
+
+def _marked(ratio: Ratio | None) -> str:
+    return labels.ratio_text(ratio) + (f" {SAME}" if ratio and not ratio.direction else "")
 
 
 CONTEXTS = ("jobs", "kcryptd", "write_thread", "cryptd", "softirq", "irq", "other_threads")
