@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 WIDTH = 360  # points, which are the SVG's own unit: about a phone's width in pixels
 INCH = 72  # points
 TITLE_WIDTH = 52  # characters that fit over a panel
+EDGE = 8  # points around the panels of a file of its own
 ROW = 21  # points, of one row of bars or dots
 MARKER, STROKE = 5.0, 1.4  # points
 STYLE: Any = {  # of type Any: matplotlib knows its keys by name
@@ -116,12 +117,14 @@ def _element(text: str, name: str, title: str) -> str:
 def standalone(panels: Sequence[Panel], title: str) -> str:
     """An SVG file with the panels side by side, on a background of its own."""
     sizes = [tuple(map(float, re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', panel.svg)[0])) for panel in panels]
-    width, height = sum(size[0] for size in sizes), max(size[1] for size in sizes)
+    width = f"{sum(size[0] for size in sizes) + 2 * EDGE:g}"
+    height = f"{max(size[1] for size in sizes) + 2 * EDGE:g}"
+    called = escape(title)
     style = f"svg{{--font:sans-serif;color:var(--ink)}}\n{rules('svg')}"
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}"'
-        f' height="{height:g}" role="img" aria-label="{escape(title)}">\n<title>{escape(title)}</title>\n'
-        f'<style>{style}</style>\n<rect width="100%" height="100%" style="fill:var(--paper)"/>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{-EDGE} {-EDGE} {width} {height}" width="{width}"',
+        f' height="{height}" role="img" aria-label="{called}">\n<title>{called}</title>\n<style>{style}</style>\n',
+        f'<rect x="{-EDGE}" y="{-EDGE}" width="{width}" height="{height}" style="fill:var(--paper)"/>\n',
     ]
     left = 0.0
     for panel, size in zip(panels, sizes):

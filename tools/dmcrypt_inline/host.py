@@ -19,6 +19,7 @@ from .run import CommandError, run
 from .targets import TOOLS
 
 REQUIREMENTS = TOOLS / "requirements.txt"
+ENTERED = "DMCRYPT_INLINE_ENTERED"  # set in the environment by enter_python_env
 
 # What each stage calls that a minimal Debian does not have. The names are Debian's.
 PACKAGES: dict[str, tuple[str, ...]] = {
@@ -98,28 +99,29 @@ def ensure_packages(*stages: str) -> None:
             ) from error
 
 
-def in_python_env() -> bool:
-    """Whether this process runs in an environment that `python_env` made."""
-    return (Path(sys.prefix) / ".complete").is_file() and Path(sys.prefix).parent.name == "python"
-
-
 def enter_python_env() -> None:
     """Start this program again in the environment of `python_env`, unless it runs there. Does not return then."""
-    if in_python_env():
+    if os.environ.get(ENTERED):  # once is enough, also where the interpreter calls its place by another name
         return
-    python = python_env() / "bin" / "python"
-    sys.stdout.flush()
-    os.execv(python, [str(python), *sys.argv])
+    env = python_env()
+    if env != Path(sys.prefix):
+        os.environ[ENTERED] = "1"
+        python = env / "bin" / "python"
+        sys.stdout.flush()
+        os.execv(python, [str(python), *sys.argv])
 
 
 def python_env() -> Path:
     """The virtual environment with the pinned versions of tools/requirements.txt (made once, in the cache).
 
-    Raises UserError when it cannot be made, for example without network.
+    Where this process runs in it, this one. Raises UserError when it cannot be made,
+    for example without network.
     """
-    ensure_packages("python")
-    identity = f"{sys.executable} {platform.python_version()}\n".encode() + REQUIREMENTS.read_bytes()
+    identity = f"{sys.base_prefix} {platform.python_version()}\n".encode() + REQUIREMENTS.read_bytes()
     key = hashlib.sha256(identity).hexdigest()
+    if is_complete(Path(sys.prefix), key):
+        return Path(sys.prefix)
+    ensure_packages("python")
     env = cache_dir() / "python" / key[:16]
     log = BUILD / "python.log"
     if is_complete(env, key):

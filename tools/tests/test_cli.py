@@ -19,7 +19,7 @@ from dmcrypt_inline.targets import FLAVOURS, TARGETS, Target, get_target
 
 PACKAGE = REPO / "tools" / "dmcrypt_inline"
 # The path that data takes: each may import those before it, never one after it.
-STAGES = ("targets", "base", "series", "build", "build_cryptsetup", "guest", "results", "commands", "cli")
+STAGES = ("targets", "base", "series", "build", "build_cryptsetup", "guest", "results", "report", "commands", "cli")
 
 
 def test_an_unknown_target_is_refused_with_the_known_names() -> None:
@@ -66,6 +66,8 @@ def test_make_forwards_everything(tmp_path: Path) -> None:
     expected = "tools/dmcrypt-inline|demo|--target|t|--linux|/a b|--cryptsetup|/c d|--accel|tcg|"
     assert forwarded("demo", *everything) == expected
     assert forwarded("test") == "tools/dmcrypt-inline|test|"
+    assert forwarded("report", "RESULTS=/a b.json") == "tools/dmcrypt-inline|report|--results|/a b.json|"
+    assert forwarded("demo", "RESULTS=/a b.json") == "tools/dmcrypt-inline|demo|"
 
 
 def test_trees_of_one_s_own_reach_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:

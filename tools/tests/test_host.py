@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from dmcrypt_inline import host
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.paths import cache_dir
+from dmcrypt_inline.targets import TOOLS
 
 
 @pytest.fixture
@@ -89,6 +92,28 @@ def test_every_python_package_has_an_exact_version() -> None:
     lines = [line for line in host.REQUIREMENTS.read_text().splitlines() if line and not line.startswith("#")]
     assert lines
     assert all("==" in line for line in lines)
+
+
+def test_the_environment_that_runs_this_is_not_made_again() -> None:
+    assert host.python_env() == Path(sys.prefix)
+    assert not (cache_dir() / "python").exists()
+
+
+def test_a_stage_goes_on_in_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "stage.py").write_text(
+        "import sys\n"
+        f"sys.path.insert(0, {str(TOOLS)!r})\n"
+        "from pathlib import Path\n"
+        "from dmcrypt_inline import host\n"
+        f"host.python_env = lambda: Path({sys.prefix!r})\n"
+        "host.enter_python_env()\n"
+        "import matplotlib\n"
+        "print(sys.prefix, sys.argv[1:])\n"
+    )
+    # -I: nothing of the environment that runs this test reaches the outer interpreter.
+    outer = [f"{sys.base_prefix}/bin/python3", "-I", str(tmp_path / "stage.py"), "a b"]
+    done = subprocess.run(outer, check=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"{sys.prefix} ['a b']\n"
 
 
 def test_a_python_environment_that_cannot_be_made_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
