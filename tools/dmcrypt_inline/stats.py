@@ -50,6 +50,11 @@ def spread(samples: Sequence[float]) -> Spread:
     return Spread(median, low, high)
 
 
+def settled(samples: Sequence[float], at_least: int, within: float) -> bool:
+    """Whether there are `at_least` samples, and the quartiles lie `within` this fraction of the median apart."""
+    return len(samples) >= at_least and spread(samples).iqr < within
+
+
 @dataclass(frozen=True)
 class Metric:
     """One figure of a sample: what it is, its unit, and the words for more and for less of it."""

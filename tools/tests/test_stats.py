@@ -21,6 +21,7 @@ from dmcrypt_inline.stats import (
     median_interval,
     ratio,
     raw_of,
+    settled,
     spread,
 )
 
@@ -136,3 +137,10 @@ def test_the_cost_beside_a_cpu_load_leaves_the_load_out() -> None:
     whole = sum(sample.cpu_seconds.values())
     assert cost(POSTING, sample) == pytest.approx(whole)
     assert cost(beside, sample) == pytest.approx(whole - sample.by_context["other_threads"])
+
+
+def test_settled_needs_samples_that_agree() -> None:
+    assert settled([100.0, 101.0, 102.0], 3, 0.03)
+    assert not settled([100.0, 101.0], 3, 0.03)
+    assert not settled([100.0, 110.0, 120.0], 3, 0.03)
+    assert settled([100.0, 100.5, 101.0, 300.0], 3, 0.6)  # one stray sample does not count for ever
