@@ -1,0 +1,120 @@
+"""Who used the CPUs: /proc before and after, subtracted."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+USER_HZ = 100  # ticks a second in /proc/stat and /proc/PID/stat; part of the x86 ABI
+# Columns of the line "cpu" in /proc/stat; see proc(5). "nice" is left out: see measure.busy.
+COLUMNS = {"user": 1, "system": 3, "irq": 6, "softirq": 7}
+GATE = "dmcrypt-gate"  # what fio's jobs run before and after their I/O; see sampling.py
+WORKER = re.compile(r"kworker/[^-+]*[-+](.*)")  # "+" while it works for the queue, "-" afterwards
+CONTEXTS = ("jobs", "kcryptd", "write_thread", "cryptd", "other_threads")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Of the whole machine since its boot: CPU seconds by kind, and context switches."""
+
+    cpu: Mapping[str, float]
+    switches: int
+
+
+@dataclass(frozen=True)
+class Thread:
+    """One thread: the context it belongs to ("" for none of CONTEXTS) and its CPU seconds so far."""
+
+    context: str
+    seconds: float
+
+
+def parse_stat(text: str) -> Machine:
+    """The text of /proc/stat. Raises ValueError when a line is missing."""
+    lines = {line.split(maxsplit=1)[0]: line.split() for line in text.splitlines() if line}
+    try:
+        cpu = {kind: int(lines["cpu"][column]) / USER_HZ for kind, column in COLUMNS.items()}
+        return Machine(cpu, int(lines["ctxt"][1]))
+    except (KeyError, IndexError) as error:
+        raise ValueError(f"/proc/stat lacks {error}") from error
+
+
+def context_of(comm: str) -> str:
+    """Where a thread belongs, by its name in /proc/PID/stat.
+
+    Worker threads carry the work queue they last worked for: "kworker/u4:1-kcryptd/252:0".
+    """
+    found = WORKER.match(comm)
+    queue = found[1] if found else ""
+    if queue.startswith("kcryptd"):  # kcryptd_io too
+        return "kcryptd"
+    if queue.startswith("cryptd"):
+        return "cryptd"
+    if comm.startswith("dmcrypt_write"):
+        return "write_thread"
+    if comm == "fio":
+        return "jobs"
+    if comm.startswith("ksoftirqd/") or comm == GATE:
+        return ""  # softirq time in /proc/stat; part of the measuring
+    return "other_threads"
+
+
+def parse_thread(stat: str, schedstat: str) -> Thread:
+    """One thread from its files; without schedstat ("", in ns) the ticks of stat. Raises ValueError for other texts."""
+    name, _, rest = stat.partition("(")[2].rpartition(")")
+    fields = rest.split()
+    if len(fields) < 17:
+        raise ValueError(f"no /proc/PID/stat: {stat!r}")
+    nice = int(fields[16]) > 0  # the load beside a measurement; see measure.busy
+    ticks = int(fields[11]) + int(fields[12])
+    # "0 0 0" is also what a kernel says that does not count (nodelayacct).
+    exact = int(schedstat.split(maxsplit=1)[0]) / 1e9 if schedstat else 0.0
+    seconds = exact or ticks / USER_HZ
+    return Thread("" if nice else context_of(name), seconds)
+
+
+def threads(proc: Path = PROC) -> dict[int, Thread]:
+    """All threads but our own, by their number; one that ends meanwhile is left out."""
+    found = {}
+    own = str(os.getpid())
+    for task in proc.glob("[0-9]*/task/[0-9]*"):
+        if task.parent.parent.name == own:
+            continue  # what it costs to look
+        try:
+            stat = (task / "stat").read_text(errors="replace")
+        except OSError:
+            continue
+        try:
+            schedstat = (task / "schedstat").read_text()
+        except OSError:
+            schedstat = ""
+        found[int(task.name)] = parse_thread(stat, schedstat)
+    return found
+
+
+def machine(proc: Path = PROC) -> Machine:
+    """The whole machine, now."""
+    return parse_stat((proc / "stat").read_text())
+
+
+def used(before: Machine, after: Machine) -> tuple[dict[str, float], int]:
+    """CPU seconds by kind and context switches between two looks."""
+    cpu = {kind: max(0.0, after.cpu[kind] - before.cpu[kind]) for kind in COLUMNS}
+    return cpu, after.switches - before.switches
+
+
+def by_context(before: Mapping[int, Thread], after: Mapping[int, Thread]) -> dict[str, float]:
+    """CPU seconds by context of threads that were there at both looks, or came between them.
+
+    A worker counts for the work queue it last worked for.
+    """
+    found = dict.fromkeys(CONTEXTS, 0.0)
+    for number, thread in after.items():
+        if thread.context:
+            earlier = before[number].seconds if number in before else 0.0
+            found[thread.context] += max(0.0, thread.seconds - earlier)
+    return found

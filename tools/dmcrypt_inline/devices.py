@@ -1,0 +1,154 @@
+"""The devices under test, made from their names in a Load, and taken away again."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import UserError
+from .run import Completed
+
+MIB = 1 << 20
+SIZE = 64 * MIB  # of each device that is made here
+CONFIGFS = Path("/sys/kernel/config/nullb")
+BLOCK = Path("/sys/block")
+DISKS = {"nvme": "/dev/nvme0n1", "virtio-blk": "/dev/vda"}  # what the guest's emulated disks are called
+
+Run = Callable[[Sequence[str]], Completed]
+
+
+@dataclass(frozen=True)
+class Device:
+    """A block device under test: its node, and its size in sectors of 512 bytes."""
+
+    node: str
+    sectors: int
+
+    @property
+    def queue(self) -> Path:
+        """Its attributes in sysfs."""
+        return BLOCK / os.path.basename(os.path.realpath(self.node)) / "queue"  # noqa: PTH119
+
+
+def parameters(name: str) -> tuple[str, dict[str, str]]:
+    """The kind and the parameters of a device's name: ("null_blk", {"irqmode": "2"}).
+
+    Raises ValueError when a parameter is not KEY=VALUE.
+    """
+    kind, *words = name.split()
+    found = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not re.fullmatch(r"\w+", key):
+            raise ValueError(f"device {name!r}: {word!r} is not KEY=VALUE")
+        found[key] = value
+    return kind, found
+
+
+@contextmanager
+def opened(name: str, run: Run) -> Iterator[Device]:
+    """The device `name`, ready to be measured; what was made for it is removed at the end.
+
+    A name that starts with "/" is a device of the user's and left as it is.
+    Raises UserError when it cannot be made or is not there.
+    """
+    if name.startswith("/"):
+        yield _device(name, run)
+        return
+    kind, settings = parameters(name)
+    if kind == "brd":
+        with _ram_disk(run) as node:
+            yield _device(node, run)
+    elif kind == "null_blk":
+        with _null_block(settings, run) as node:
+            yield _device(node, run)
+    elif kind in DISKS:
+        device = _device(DISKS[kind], run)
+        _fill(device)
+        yield device
+    else:
+        raise UserError(f"unknown device to measure on: {name}")
+
+
+@contextmanager
+def set_up(device: Device, scheduler: str, max_sectors_kb: int) -> Iterator[None]:
+    """The device's queue with this scheduler and request size ("" and 0: as they are), put back at the end."""
+    wanted = {"scheduler": scheduler, "max_sectors_kb": str(max_sectors_kb or "")}
+    before: dict[str, str] = {}
+    try:
+        for name, value in wanted.items():
+            if value:
+                text = (device.queue / name).read_text().strip()
+                chosen = re.search(r"\[(.+?)\]", text)
+                before[name] = chosen[1] if chosen else text
+                _write(device.queue / name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            _write(device.queue / name, value)
+
+
+def _device(node: str, run: Run) -> Device:
+    if not Path(node).is_block_device():
+        raise UserError(f"{node} is not there, or is no block device")
+    return Device(node, int(run(["blockdev", "--getsz", node]).output))
+
+
+@contextmanager
+def _ram_disk(run: Run) -> Iterator[str]:
+    if Path("/sys/module/brd").exists():
+        raise UserError("a RAM disk is already there: unload it first (modprobe -r brd); its data would be overwritten")
+    run(["modprobe", "brd", "rd_nr=1", f"rd_size={SIZE >> 10}"])
+    try:
+        if not Path("/dev/ram0").is_block_device():
+            raise UserError("the module brd made no /dev/ram0")
+        _fill(Device("/dev/ram0", SIZE >> 9))  # so that every page is there before anything is measured
+        yield "/dev/ram0"
+    finally:
+        run(["modprobe", "-r", "brd"])
+
+
+@contextmanager
+def _null_block(settings: dict[str, str], run: Run) -> Iterator[str]:
+    """A device of its own: others of the same driver are left alone."""
+    if not CONFIGFS.exists():
+        run(["modprobe", "null_blk", "nr_devices=0"])
+    place = CONFIGFS / f"dmcrypt-inline-{os.getpid()}"
+    try:
+        place.mkdir()
+    except OSError as error:
+        raise UserError(f"null_blk gives no device: {place}: {error.strerror}\n  is configfs mounted?") from error
+    try:
+        for key, value in {"size": str(SIZE // MIB), "blocksize": "512", **settings}.items():
+            _write(place / key, value)
+        _write(place / "power", "1")
+        # Newer kernels name the node after the directory.
+        numbered = f"/dev/nullb{(place / 'index').read_text().strip()}"
+        named = f"/dev/{place.name}"
+        node = named if Path(named).exists() else numbered
+        if settings.get("memory_backed") == "1":
+            _fill(Device(node, SIZE >> 9))
+        yield node
+    finally:
+        with suppress(OSError):
+            (place / "power").write_text("0")
+        place.rmdir()
+
+
+def _fill(device: Device) -> None:
+    block = os.urandom(MIB)
+    with open(device.node, "wb", buffering=0) as sink:  # noqa: PTH123
+        for _ in range(device.sectors * 512 // MIB):
+            sink.write(block)
+        os.fsync(sink.fileno())
+
+
+def _write(path: Path, value: str) -> None:
+    try:
+        path.write_text(value)
+    except OSError as error:
+        raise UserError(f"{path} does not take {value!r}: {error.strerror}") from error

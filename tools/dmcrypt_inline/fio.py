@@ -1,0 +1,90 @@
+"""fio: a load as its job file, its JSON as a sample's figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .measurements import Load
+
+PERCENTILES = {"p50": "50.000000", "p99": "99.000000", "p99.9": "99.900000"}
+CELL = "cell"  # the name of the jobs that are measured
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What fio measured: seconds, bytes and I/Os of both directions together, latency in microseconds."""
+
+    seconds: float
+    bytes: int
+    ios: int
+    latency_us: Mapping[str, float]
+
+
+def job_file(loads: Sequence[Load], device: str, *, runtime: float, warm_up: float, gate: str) -> str:
+    """The job file: for each load a warm-up, then the jobs measured; times in seconds.
+
+    `gate` is a program that each measured job runs with "before" and "after" as
+    argument, and that returns when the measuring program has looked at the CPUs.
+    Raises ValueError when the jobs of a load cannot be divided among its fio words.
+    """
+    lines = [
+        *("[global]", f"filename={device}", "direct=1", "time_based", "norandommap", "randrepeat=1"),
+        *("unified_rw_reporting=mixed", "group_reporting", "lat_percentiles=1", "clat_percentiles=0"),
+        "percentile_list=50:99:99.9",
+    ]
+    for number, load in enumerate(loads):
+        lines += _jobs(f"warm-up-{number}", load, warm_up)
+        lines += _jobs(f"{CELL}-{number}", load, runtime, f"exec_prerun={gate} before", f"exec_postrun={gate} after")
+    return "\n".join(lines) + "\n"
+
+
+def _jobs(name: str, load: Load, seconds: float, *more: str) -> Iterator[str]:
+    """A group of jobs that starts when the group before has ended."""
+    smallest, largest = load.block_sizes
+    words = load.rw.split(",")
+    each, rest = divmod(load.jobs, len(words))
+    if rest:
+        raise ValueError(f"{load.jobs} jobs cannot be divided by {load.rw}")
+    for word in words:
+        yield from ("", f"[{name}]", f"rw={word}", f"numjobs={each}", f"runtime={seconds * 1000:.0f}ms")
+        yield from (f"bsrange={smallest}-{largest}", f"blockalign={smallest}")
+        yield from ("ioengine=psync",) if load.queue_depth == 1 else ("ioengine=libaio", f"iodepth={load.queue_depth}")
+        yield from ("stonewall",) if word == words[0] else ()
+        yield from more
+
+
+def parse(text: str) -> dict[str, Any]:
+    """The document that fio wrote; warnings may stand before it. Raises ValueError when there is none."""
+    start = text.find("{")
+    if start < 0:
+        raise ValueError("fio wrote no JSON")
+    found = json.loads(text[start:])
+    assert isinstance(found, dict)
+    return found
+
+
+def figures(document: Mapping[str, Any], number: int) -> Figures:
+    """The measured jobs of load `number` (from 0) in a fio JSON document.
+
+    Raises ValueError when they are missing, had an error or moved nothing.
+    """
+    found = [job for job in document.get("jobs", ()) if job.get("jobname") == f"{CELL}-{number}"]
+    if len(found) != 1:
+        raise ValueError(f"fio reports {len(found)} groups of measured jobs for load {number}, not one")
+    for job in document["jobs"]:
+        if job["error"]:
+            raise ValueError(f"fio: {job['jobname']} failed with error {job['error']}")
+    mixed = found[0]["mixed"]
+    if not mixed["io_bytes"] or not mixed["runtime"]:
+        raise ValueError("fio moved nothing")
+    latency = mixed["lat_ns"]
+    microseconds = {name: latency["percentile"][key] / 1000 for name, key in PERCENTILES.items()}
+    return Figures(
+        seconds=mixed["runtime"] / 1000,
+        bytes=mixed["io_bytes"],
+        ios=mixed["total_ios"],
+        latency_us={**microseconds, "mean": latency["mean"] / 1000},
+    )

@@ -1,0 +1,116 @@
+"""dm-crypt mappings to measure: their tables, and the proof that they have what they claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from .devices import Device, Run
+from .errors import UserError
+from .measurements import MODES
+from .run import CommandError, Completed
+
+NULL_CIPHER = "capi:ecb(cipher_null)"
+PASSPHRASE = b"not a secret"
+PREFIX = "dmcrypt-inline-"  # of each mapping's name
+
+
+@dataclass(frozen=True)
+class Crypt:
+    """What a mapping encrypts with: the table's cipher, key (hex or "-") and first sector on the device."""
+
+    cipher: str
+    key: str
+    offset: int
+
+
+NULL = Crypt(NULL_CIPHER, "-", 0)
+
+
+def arguments(mode: str, sector_size: int) -> tuple[str, ...]:
+    """The optional arguments of a table for a mode, sector size in bytes."""
+    return (*MODES[mode], *((f"sector_size:{sector_size}",) if sector_size != 512 else ()))
+
+
+def table(crypt: Crypt, device: Device, mode: str, sector_size: int) -> str:
+    """The table of a mapping over the whole device, in whole encryption sectors."""
+    per_sector = sector_size // 512
+    sectors = (device.sectors - crypt.offset) // per_sector * per_sector
+    optional = arguments(mode, sector_size)
+    flags = "".join(f" {word}" for word in (len(optional), *optional)) if optional else ""
+    return f"0 {sectors} crypt {crypt.cipher} {crypt.key} 0 {device.node} {crypt.offset}{flags}"
+
+
+def check_flags(shown: str, mode: str, sector_size: int) -> None:
+    """Raise UserError unless the table that the kernel shows has exactly the optional arguments of the mode."""
+    words = shown.split()
+    found = words[9:] if len(words) > 8 else []
+    wanted = arguments(mode, sector_size)
+    count = words[8] if len(words) > 8 else "0"
+    if sorted(found) != sorted(wanted) or count != str(len(wanted)):
+        raise UserError(f"the mapping is not in the mode {mode}: expected {wanted}, its table is: {shown}")
+
+
+def without_key(shown: str) -> str:
+    """A table as it may be written down: the key, which dmsetup shows as zeros, replaced by its length."""
+    words = shown.split()
+    if len(words) > 4 and len(words[4]) < 2:
+        words[4] = "-"
+    elif len(words) > 4:
+        words[4] = f"[{len(words[4]) // 2}-byte-key]"
+    return " ".join(words)
+
+
+@contextmanager
+def mapped(
+    crypt: Crypt, device: Device, mode: str, sector_size: int, run: Run, *, read_only: bool
+) -> Iterator[tuple[str, str]]:
+    """A mapping in this mode: its node and its table without the key, checked.
+
+    Raises CommandError when the kernel refuses it, UserError when it is not what was asked for.
+    """
+    name = PREFIX + mode
+    options = ("--readonly",) if read_only else ()
+    run(["dmsetup", "create", name, *options, "--table", table(crypt, device, mode, sector_size)])
+    try:
+        shown = run(["dmsetup", "table", name]).output.strip()
+        check_flags(shown, mode, sector_size)
+        yield f"/dev/mapper/{name}", without_key(shown)
+    finally:
+        run(["dmsetup", "remove", "--retry", name])
+
+
+def knows(mode: str, device: Device, run: Run, *, read_only: bool) -> bool:
+    """Whether the dm-crypt that is loaded takes the arguments of the mode."""
+    try:
+        with mapped(NULL, device, mode, 512, run, read_only=read_only):
+            return True
+    except CommandError as error:
+        if error.completed.argv[:2] != ("dmsetup", "create"):
+            raise
+        return False
+
+
+def luks(device: Device, cryptsetup: str, run_with_input: Run) -> Crypt:
+    """Format the device as LUKS2 and say how its volume is mapped.
+
+    A volume's mapping is then made with dmsetup, in any mode, as cryptsetup would make it.
+    """
+    name = PREFIX + "luks"
+    options = ["--type", "luks2", "--batch-mode", "--key-file=-", "--sector-size", "512", "--key-size", "512"]
+    options += ["--cipher", "aes-xts-plain64", "--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000"]
+    run_with_input([cryptsetup, "luksFormat", *options, device.node])
+    run_with_input([cryptsetup, "open", "--key-file=-", "--disable-keyring", device.node, name])
+    try:
+        return parse_crypt(run_with_input(["dmsetup", "table", "--showkeys", name]))
+    finally:
+        run_with_input([cryptsetup, "close", name])
+
+
+def parse_crypt(shown: Completed) -> Crypt:
+    """Cipher, key and offset of the table that dmsetup shows. Raises UserError when it is no dm-crypt table."""
+    words: Sequence[str] = shown.output.split()
+    if len(words) < 8 or words[2] != "crypt":
+        raise UserError(f"cryptsetup opened no dm-crypt mapping: {shown.output}")
+    return Crypt(words[3], words[4], int(words[7]))

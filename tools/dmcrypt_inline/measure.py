@@ -1,0 +1,254 @@
+"""The measuring program: python3 -m dmcrypt_inline.measure ORDER RESULTS, as root, in a guest or not.
+
+It needs nothing but Python's standard library, fio, dmsetup and, for LUKS, cryptsetup.
+Leaves samples.jsonl, one line a sample as `Line` has it, written as it comes; raw/, what
+fio wrote; commands.log; and end.json, which says what is missing and why.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+
+from . import devices, mappings, orders
+from .devices import Device
+from .errors import UserError
+from .mappings import Crypt
+from .measurements import RAW, Load
+from .orders import Order, Part, Variant
+from .run import Completed, run
+from .sampling import Sampler
+from .stats import settled, spread
+from .workloads import NULL
+
+TRANSIENT = "~ "  # starts a line that the next one replaces on a terminal
+# The key of mappings on a device that must not be written to, in hex: it decrypts nothing that matters.
+FAKE_KEY = "00112233445566778899aabbccddeeff" * 4
+PROGRAM_TIMEOUT = 120.0  # seconds, against a program that hangs
+
+
+@dataclass(frozen=True)
+class Line:
+    """One sample and the cell it belongs to; `sample` is measurements.Sample as a mapping.
+
+    `raw` is the name of fio's own document in raw/.
+    """
+
+    load: Load
+    variant: str
+    mode: str
+    table: str
+    sample: dict[str, object]
+    raw: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a load runs: variant, mode, the node to read and write, its table ("" for a device itself)."""
+
+    variant: str
+    mode: str
+    node: str
+    table: str
+
+
+@contextmanager
+def busy(cpus: int) -> Iterator[None]:
+    """Keep `cpus` CPUs busy; at a nice level, by which accounting.py tells this time from the I/O's."""
+    with ExitStack() as stack:
+        for _ in range(cpus):
+            spinning = subprocess.Popen(["nice", "-n", "1", "sh", "-c", "while :; do :; done"])
+            stack.callback(spinning.wait)
+            stack.callback(spinning.kill)
+        yield
+
+
+@dataclass
+class Session:
+    """The state of one measurement: what is loaded, what was found, how much time is left."""
+
+    order: Order
+    results: Path
+    sampler: Sampler
+    deadline: float
+    loaded: Variant | None = None
+    runs: int = 0  # of fio
+    throughput: dict[tuple[Load, str, str], list[float]] = field(default_factory=dict)
+    unknown: dict[tuple[str, str], None] = field(default_factory=dict)  # variant and mode that it does not know
+    known: set[tuple[str, str]] = field(default_factory=set)
+
+    def run(self, argv: Sequence[str], stdin: bytes | None = None) -> Completed:
+        """Run a program as `run` does, logged beside the results."""
+        return run(argv, log=self.results / "commands.log", timeout=PROGRAM_TIMEOUT, stdin=stdin)
+
+    def measure(self) -> str:
+        """All parts of the plan; returns what is missing and why, "" for nothing."""
+        todo = orders.parts(self.order.plan.cells)
+        left = sum(part.count(self.order.variants) for part in todo)
+        for number, part in enumerate(todo):
+            now = time.monotonic()
+            if now > self.deadline:
+                missing = sum(len(rest.loads) for rest in todo[number:])
+                return f"the time limit of {self.order.plan.seconds:.0f} s left {missing} loads unmeasured"
+            count = part.count(self.order.variants)
+            self._part(part, now + (self.deadline - now) * count / max(left, 1))
+            left -= count
+        few = sum(len(samples) < self.order.plan.rounds for samples in self.throughput.values())
+        return f"the time limit left {few} cells with fewer than {self.order.plan.rounds} samples" if few else ""
+
+    def _part(self, part: Part, until: float) -> None:
+        """Rounds over the part until every load has settled or another would end too late."""
+        first = part.loads[0]
+        with ExitStack() as stack:
+            device = stack.enter_context(devices.opened(first.device, self.run))
+            stack.enter_context(devices.set_up(device, first.scheduler, first.max_sectors_kb))
+            crypt = self._crypt(first, device)
+            number, loads = 0, part.loads
+            while loads:
+                number += 1
+                begin = time.monotonic()
+                self._round(part, loads, device, crypt, number)
+                now = time.monotonic()
+                unsettled = tuple(load for load in loads if not self._settled(load))
+                over = now + (now - begin) * len(unsettled) / len(loads) > until
+                for load in loads:
+                    if over or load not in unsettled:
+                        self._say_load(load)
+                loads = () if over else unsettled
+
+    def _crypt(self, load: Load, device: Device) -> Crypt:
+        if load.cipher == NULL:
+            return mappings.NULL
+        if not self.order.writes:
+            return Crypt(load.cipher, FAKE_KEY, 0)
+        self._load(self.order.variants[0])
+        return mappings.luks(device, self.order.cryptsetup, partial(self.run, stdin=mappings.PASSPHRASE))
+
+    def _round(self, part: Part, loads: Sequence[Load], device: Device, crypt: Crypt, number: int) -> None:
+        """Every variant and mode once; who comes first alternates."""
+        turns: list[Variant | None] = [None, *self.order.variants]
+        for variant in turns if number % 2 else reversed(turns):
+            if variant is None:
+                self._samples(loads, Place(RAW, RAW, device.node, ""), number)
+                continue
+            modes = [mode for mode in part.modes(variant) if self._knows(variant, mode, device)]
+            for mode in modes if number % 2 else reversed(modes):
+                wanted = [load for load in loads if part.measures(load, variant, mode)]
+                if not wanted:
+                    continue
+                with mappings.mapped(
+                    crypt, device, mode, loads[0].sector_size, self.run, read_only=not self.order.writes
+                ) as (node, table):
+                    self._samples(wanted, Place(variant.name, mode, node, table), number)
+
+    def _knows(self, variant: Variant, mode: str, device: Device) -> bool:
+        self._load(variant)
+        cell = (variant.name, mode)
+        if cell not in self.known and cell not in self.unknown:
+            if variant.strict or mappings.knows(mode, device, self.run, read_only=not self.order.writes):
+                self.known.add(cell)
+            else:
+                self.unknown[cell] = None
+                print(f"{variant.name} does not know the mode {mode}", flush=True)
+        return cell in self.known
+
+    def _load(self, variant: Variant) -> None:
+        if variant == self.loaded or not variant.module:
+            return
+        self.unload()
+        self.run(["insmod", variant.module])
+        self.loaded = variant
+
+    def unload(self) -> None:
+        """Unload the variant that is loaded, if it was loaded here."""
+        if self.loaded is not None:
+            self.run(["rmmod", "dm_crypt"])
+            self.loaded = None
+
+    def _samples(self, loads: Sequence[Load], on: Place, number: int) -> None:
+        """One sample of each load, written down and told."""
+        raw = f"{self.runs:05d}.json"
+        self.runs += 1
+        with busy(loads[0].cpu_load):
+            samples = self.sampler.samples(loads, on.node, self.order.plan, number, raw)
+        with (self.results / "samples.jsonl").open("a") as sink:
+            for load, sample in zip(loads, samples):
+                sink.write(json.dumps(asdict(Line(load, on.variant, on.mode, on.table, asdict(sample), raw))) + "\n")
+        left = max(0.0, self.deadline - time.monotonic())
+        for load, sample in zip(loads, samples):
+            self.throughput.setdefault((load, on.variant, on.mode), []).append(sample.throughput)
+        print(
+            f"{TRANSIENT}at most {left // 60:.0f}:{left % 60:02.0f} left: {describe(loads[-1])}, round {number}, "
+            f"{cell_name(on.variant, on.mode)}: {samples[-1].throughput:.1f} MiB/s",
+            flush=True,
+        )
+
+    def _of(self, load: Load) -> dict[str, list[float]]:
+        return {cell_name(*cell): found for (each, *cell), found in self.throughput.items() if each == load}
+
+    def _settled(self, load: Load) -> bool:
+        plan = self.order.plan
+        return all(settled(samples, plan.rounds, plan.within) for samples in self._of(load).values())
+
+    def _say_load(self, load: Load) -> None:
+        """What came out for a load, on one line."""
+        found = {name: spread(samples) for name, samples in self._of(load).items()}
+        cells = ", ".join(f"{name} {each.median:.1f}" for name, each in found.items())
+        rounds = max(len(samples) for samples in self._of(load).values())
+        worst = max(each.iqr for each in found.values())
+        print(f"{describe(load)} (MiB/s, {rounds} rounds, spread up to {worst:.0%}): {cells}", flush=True)
+
+
+def cell_name(variant: str, mode: str) -> str:
+    """The name of a cell among those of its load."""
+    return RAW if variant == RAW else f"{variant}:{mode}"
+
+
+def describe(load: Load) -> str:
+    """A load in one line."""
+    smallest, largest = (f"{size >> 10}k" if size >= 1024 else str(size) for size in load.block_sizes)
+    size = smallest if smallest == largest else f"{smallest}-{largest}"
+    words = [load.workload, load.device, load.cipher, load.rw, size]
+    words += [f"sectors of {load.sector_size}"] if load.sector_size != 512 else []
+    words += [f"queue depth {load.queue_depth}"] if load.queue_depth > 1 else []
+    words += [f"{load.jobs} jobs"] if load.jobs > 1 else []
+    words += [load.scheduler] if load.scheduler else []
+    words += [f"max_sectors_kb {load.max_sectors_kb}"] if load.max_sectors_kb else []
+    words += [f"{load.cpu_load} CPUs busy"] if load.cpu_load else []
+    return " ".join(words)
+
+
+def measure(order: Order, results: Path) -> str:
+    """Carry out the order; returns what is missing. Raises UserError when something cannot be measured as claimed."""
+    results.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + order.plan.seconds
+    with Sampler(results) as sampler:
+        session = Session(order, results, sampler, deadline)
+        try:
+            missing = session.measure()
+        finally:
+            session.unload()
+    return missing
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit status 0 when the order was carried out, 1 with a message when not."""
+    order, results = Path(arguments[0]), Path(arguments[1])
+    try:
+        missing = measure(orders.read(order), results)
+    except UserError as error:
+        print(f"FAILED: {error}", flush=True)
+        return 1
+    (results / "end.json").write_text(json.dumps({"cut_short": missing}) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,136 @@
+"""Samples: fio, held at a gate before and after its I/O while the CPUs' accounts are read."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import accounting, fio
+from .errors import UserError
+from .measurements import Load, Sample
+from .run import Completed, run
+from .workloads import Plan
+
+START_TIMEOUT = 120.0  # seconds that fio may take to start, and to end, besides its run time
+POLL = 0.05  # seconds between two looks whether fio has ended instead of coming to the gate
+
+# What each of fio's jobs runs: say that it has come, wait to be let through.
+GATE = """#!/bin/sh
+echo "$1" >{place}/come
+read -r _ <{place}/go
+"""
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """CPU seconds by kind and by context, and context switches, while one load ran."""
+
+    cpu: Mapping[str, float]
+    by_context: Mapping[str, float]
+    switches: int
+
+
+class Sampler:
+    """Takes samples; a context manager, because the gate is made of files."""
+
+    def __init__(self, results: Path) -> None:
+        self.results = results
+        (results / "raw").mkdir(parents=True, exist_ok=True)
+
+    def __enter__(self) -> Sampler:
+        self.place = Path(tempfile.mkdtemp(prefix="dmcrypt-inline-"))
+        self.gate = self.place / accounting.GATE
+        self.gate.write_text(GATE.format(place=self.place))
+        self.gate.chmod(0o700)
+        for name in ("come", "go"):
+            os.mkfifo(self.place / name)
+        # Open for both directions: neither end ever waits for the other or sees an end of file.
+        self.come = os.open(self.place / "come", os.O_RDWR)
+        self.go = os.open(self.place / "go", os.O_RDWR)
+        self.pool = ThreadPoolExecutor(1)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pool.shutdown()
+        os.close(self.come)
+        os.close(self.go)
+        shutil.rmtree(self.place)
+
+    def samples(self, loads: Sequence[Load], node: str, plan: Plan, number: int, raw: str) -> list[Sample]:
+        """Run each of the loads on the device node once, as round `number`.
+
+        One fio runs them all: its start costs as much as a sample. Its JSON is kept
+        in raw/ under the name `raw`. Raises UserError when fio fails, or reports what cannot be.
+        """
+        job = self.place / "job.fio"
+        job.write_text(fio.job_file(loads, node, runtime=plan.runtime, warm_up=plan.warm_up, gate=str(self.gate)))
+        output = self.results / "raw" / raw
+        timeout = (plan.runtime + plan.warm_up) * len(loads) + START_TIMEOUT
+        running = self.pool.submit(
+            run,
+            ["fio", "--output-format=json", f"--output={output}", str(job)],
+            log=self.results / "fio.log",
+            timeout=timeout,
+            cwd=self.place,
+        )
+        try:
+            accounts = [self._accounts(running, load.jobs, timeout) for load in loads]
+        except BaseException:
+            self._let_through(2 * sum(load.jobs for load in loads))  # fio must not wait for us: leaving waits for it
+            raise
+        running.result()
+        try:
+            document = fio.parse(output.read_text())
+            figures = [fio.figures(document, each) for each in range(len(loads))]
+        except (OSError, ValueError, KeyError) as error:
+            raise UserError(f"fio left no result that can be used: {error}\n  see {output}") from error
+        return [_sample(number, found, account) for found, account in zip(figures, accounts)]
+
+    def _accounts(self, running: Future[Completed], jobs: int, timeout: float) -> Accounts:
+        """Let the jobs of one load in and out of the gate; returns what was used between."""
+        self._wait(running, jobs, timeout)
+        threads = accounting.threads()
+        machine = accounting.machine()
+        self._let_through(jobs)
+        self._wait(running, jobs, timeout)
+        machine_after = accounting.machine()
+        threads_after = accounting.threads()
+        self._let_through(jobs)
+        cpu, switches = accounting.used(machine, machine_after)
+        return Accounts(cpu, accounting.by_context(threads, threads_after), switches)
+
+    def _wait(self, running: Future[Completed], jobs: int, timeout: float) -> None:
+        """Return when all jobs have come to the gate. Raises UserError when fio ends before, or they do not come."""
+        end = time.monotonic() + timeout
+        came = 0
+        while came < jobs:
+            if select.select([self.come], [], [], POLL)[0]:
+                came += os.read(self.come, 4096).count(b"\n")
+            elif running.done():
+                running.result()
+                raise UserError(f"fio ended before its jobs did their work\n  see {self.results / 'fio.log'}")
+            elif time.monotonic() > end:
+                raise UserError(f"fio's jobs did not start or end within {timeout:.0f} s")
+
+    def _let_through(self, jobs: int) -> None:
+        os.write(self.go, b"\n" * jobs)
+
+
+def _sample(number: int, found: fio.Figures, used: Accounts) -> Sample:
+    return Sample(
+        round=number,
+        seconds=found.seconds,
+        bytes=found.bytes,
+        ios=found.ios,
+        latency_us=found.latency_us,
+        cpu_seconds=used.cpu,
+        by_context={**used.by_context, "softirq": used.cpu["softirq"], "irq": used.cpu["irq"]},
+        context_switches=used.switches,
+    )

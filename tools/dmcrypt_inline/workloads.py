@@ -1,0 +1,163 @@
+"""What is measured, as data: the workloads W1 to W5, the curves, and the plans made of them.
+
+W1 is the posting of 2020, W2 the comparison made for kernel 5.9, W3 the parallel
+random I/O of the patches of 2013, W4 the access time reported in 2011, W5 the mixed
+load of a server reported in 2020. Sizes and times are shortened for a guest that
+may be emulated: RAM disks of 64 MiB, samples of 0.6 s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from .measurements import MODES, RAW, Load
+
+KIB, MIB = 1 << 10, 1 << 20
+
+BASE, QUEUE = "base", "queue"
+NULL = "null"
+AES = "aes-xts-plain64"
+BRD = "brd"
+MEMORY = "null_blk irqmode=0 memory_backed=1"  # what brd lacks: a request queue with a scheduler
+NVME, VIRTIO = "nvme", "virtio-blk"
+
+STOCK = ("default", "same_cpu", "submit_from_crypt_cpus")  # the modes that dm-crypt of the base knows
+INLINE = ("no_read", "no_write", "both")
+SCHEDULERS = ("none", "mq-deadline", "bfq", "kyber")
+
+# fio's words for half of the jobs each.
+READERS_AND_WRITERS = "randread,randwrite"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One load on one kind of variant in one mode.
+
+    `kind` is RAW (the device itself, mode RAW too), BASE, or QUEUE: every variant that is not the base.
+    """
+
+    load: Load
+    kind: str
+    mode: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to measure and for how long.
+
+    `seconds` limits the whole measurement, boot and builds apart; `runtime` and
+    `warm_up` are of one sample, in seconds. A load is repeated at least `rounds`
+    times, then until each of its cells spreads less than `within` of its median.
+    """
+
+    name: str
+    cells: tuple[Cell, ...]
+    seconds: float
+    runtime: float = 0.6
+    warm_up: float = 0.1
+    rounds: int = 3
+    within: float = 0.03
+
+
+def _cells(loads: Iterable[Load], queue: Sequence[str], base: Sequence[str] = ("default",)) -> tuple[Cell, ...]:
+    cells: list[Cell] = []
+    for load in loads:
+        cells.append(Cell(load, RAW, RAW))
+        cells += [Cell(load, BASE, mode) for mode in base]
+        cells += [Cell(load, QUEUE, mode) for mode in queue]
+    return tuple(cells)
+
+
+def _simple(
+    workload: str, rw: str, size: int, *, cipher: str = NULL, sector_size: int = 512, device: str = BRD
+) -> Load:
+    """One job with one request at a time."""
+    return Load(workload, device, cipher, sector_size, rw, (size, size), 1, 1)
+
+
+SIZES = (4 * KIB, 64 * KIB, MIB)
+READ_WRITE = ("read", "write")
+
+W1_QUICK = _cells((_simple("W1", rw, 4 * KIB) for rw in READ_WRITE), ("default", *INLINE))
+W1 = _cells((_simple("W1", rw, size) for size, rw in product(SIZES, READ_WRITE)), ("default", *INLINE)) + _cells(
+    (_simple("W1", rw, size, sector_size=4096) for size, rw in product(SIZES, READ_WRITE)), ("default", "both")
+)
+
+W2 = _cells(
+    (_simple("W2", rw, size, cipher=cipher) for cipher, size, rw in product((NULL, AES), SIZES, READ_WRITE)),
+    tuple(MODES),
+    base=STOCK,
+)
+
+
+def _parallel(scheduler: str = "", max_sectors_kb: int = 0, device: str = MEMORY) -> Load:
+    """Eleven jobs of random reads and writes of 256 KiB."""
+    return Load("W3", device, NULL, 512, "randrw", (256 * KIB, 256 * KIB), 1, 11, scheduler, max_sectors_kb)
+
+
+W3 = _cells(
+    (
+        *(_parallel(scheduler=name) for name in SCHEDULERS),
+        *(_parallel(max_sectors_kb=4 << step) for step in range(9)),
+        _parallel(device=VIRTIO),
+    ),
+    ("default", "both"),
+)
+
+# Fixed service times of 10 and 100 us, completions in each context there is, and emulated disks.
+W4_DEVICES = (
+    "null_blk irqmode=2 completion_nsec=10000",
+    "null_blk irqmode=2 completion_nsec=100000",
+    "null_blk irqmode=1",
+    "null_blk irqmode=0",
+    NVME,
+    VIRTIO,
+)
+W4 = _cells(
+    (_simple("W4", "randread", 4 * KIB, device=device) for device in W4_DEVICES), ("default", "no_read", "both")
+)
+
+W5 = _cells(
+    (
+        Load("W5", device, AES, 512, READERS_AND_WRITERS, (4 * KIB, 128 * KIB), 1, 8, cpu_load=2)
+        for device in (BRD, NVME)
+    ),
+    ("default", *INLINE),
+)
+
+DEPTHS = (1, 2, 4, 8, 16, 32, 64)
+JOBS = (1, 2, 4, 8)
+CURVE_SIZES = (512, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB)
+
+
+def _curve_loads() -> Iterable[Load]:
+    """Each curve varies one thing; those of 4 KiB, one job, one request are where they meet, and are there once."""
+    found: dict[Load, None] = {}
+    for rw in ("randread", "randwrite"):
+        for sector_size, size in product((512, 4096), CURVE_SIZES):
+            if size >= sector_size:
+                found[Load("curves", BRD, NULL, sector_size, rw, (size, size), 1, 1)] = None
+        for depth in DEPTHS:
+            found[Load("curves", BRD, NULL, 512, rw, (4 * KIB, 4 * KIB), depth, 1)] = None
+        for jobs in JOBS:
+            found[Load("curves", BRD, NULL, 512, rw, (4 * KIB, 4 * KIB), 1, jobs)] = None
+    return found
+
+
+CURVES = _cells(_curve_loads(), ("default", "both"))
+
+PLANS: Mapping[str, Plan] = {
+    plan.name: plan
+    for plan in (
+        Plan("quick", W1_QUICK, 120),
+        Plan("w1", W1, 300),
+        Plan("w2", W2, 600),
+        Plan("w3", W3, 400),
+        Plan("w4", W4, 200),
+        Plan("w5", W5, 120),
+        Plan("curves", CURVES, 900),
+        Plan("full", (*W1, *W2, *W3, *W4, *W5, *CURVES), 2160),
+    )
+}
