@@ -97,6 +97,7 @@ def run_guest(
     memory: str = "3G",
     cpu: str = CPU,
     kernel_args: Sequence[str] = (),
+    qemu_args: Sequence[str] = (),
     expected: Sequence[str] = (),
     grace: float = GRACE,
     on_line: Callable[[str], None] | None = None,
@@ -108,7 +109,8 @@ def run_guest(
     first. accel: "kvm" or "tcg" (see accel.py), "native" for User-Mode Linux.
     timeout, grace: seconds for all, and seconds left after the kernel's first
     complaint. cpus, cpu: what to emulate (KVM shows the host's; User-Mode Linux has
-    one). expected: see complaints.scan. on_line: gets each line that the script prints.
+    one). qemu_args: more devices, not for User-Mode Linux.
+    expected: see complaints.scan. on_line: gets each line that the script prints.
 
     Raises UserError when the guest cannot even be started.
     """
@@ -124,6 +126,7 @@ def run_guest(
         argv = _virtme_run(kernel, script, share, accel=accel, cpus=cpus, memory=memory, kernel_args=kernel_args)
         argv += ["--qemu-opts", "-name", "guest", "-pidfile", pidfile]
         argv += [] if accel == "kvm" else ["-cpu", cpu]
+        argv += qemu_args
     watch = _Watch(
         console=console,
         output=output,

@@ -1,0 +1,199 @@
+"""make bench: all variants measured in one guest boot, or the running kernel where it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from . import orders
+from .errors import UserError
+from .guest import run_guest
+from .machine import Machine
+from .measure import TRANSIENT
+from .measurements import Load, Measurement, Results, Sample, to_json
+from .orders import BASE_KINDS, QUEUE_KINDS, Order, Variant
+from .paths import build_dir
+from .progress import say
+from .results import environment
+from .targets import TOOLS
+from .workloads import NVME, VIRTIO, Plan
+
+BOOT = 300.0  # seconds for a boot, the start of Python, and the end of a round that the time limit met
+DISK_SIZE = 64 << 20  # bytes of each emulated disk
+# As -device takes them. "unsafe": what the guest flushes need not reach the host's disk.
+DISKS = {NVME: "nvme,serial=bench", VIRTIO: "virtio-blk-pci"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where a run left its results, and what they are."""
+
+    path: Path
+    results: Results
+
+
+@dataclass(frozen=True)
+class About:
+    """What is known of a run besides its samples; `begin` is the monotonic clock (seconds) when it was `started`."""
+
+    environment: Mapping[str, Any]
+    plan: Plan
+    started: str
+    begin: float
+
+
+class Terminal:
+    """Shows what the measuring program prints: on a terminal, its transient lines replace each other."""
+
+    def __init__(self) -> None:
+        self.live = sys.stdout.isatty()
+
+    def line(self, text: str) -> None:
+        """Show one line."""
+        if not text.startswith(TRANSIENT):
+            say(f"\r\033[K{text}" if self.live else text)
+        elif self.live:
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r\033[K{text[len(TRANSIENT) :][:width]}", end="", flush=True)
+
+
+def run(machine: Machine, plan: Plan, further: Mapping[str, Path]) -> Outcome:
+    """Measure the plan on the modules of the machine and on `further`, module files by name, in one boot.
+
+    Writes build/<target>/bench/<plan>.json, what fio wrote beside it in <plan>.raw/.
+    Raises UserError when a module does not load, a mapping is not what was asked for, or the kernel complains.
+    """
+    kernel = machine.kernel
+    out = build_dir(kernel.target) / "bench"
+    chosen = machine.accel()
+    files = {**{name: module.path for name, module in machine.modules.items()}, **further}
+    order = Order(plan, _variants(files), str(machine.cryptsetup.prefix / "sbin" / "cryptsetup"))
+    say(f"measuring {plan.name} on Linux {kernel.release} ({kernel.flavour}, {chosen}): {', '.join(files)}")
+    say(f"at most {plan.seconds / 60:.0f} min; console: {out / 'guest' / 'console.log'}")
+    started, begin = now(), time.monotonic()
+    with written(out, order) as place, _disks(out) as arguments:
+        result = run_guest(
+            kernel,
+            "bench.sh",
+            name="bench",
+            out=out / "guest",
+            accel=chosen,
+            timeout=plan.seconds * 1.5 + BOOT,
+            inputs={
+                "order.json": place,
+                "tools/dmcrypt_inline": TOOLS / "dmcrypt_inline",
+                **{f"variants/{name}.ko": path for name, path in files.items()},
+            },
+            env={"PYTHON": os.path.realpath(sys.executable)},
+            qemu_args=arguments,
+            on_line=Terminal().line,
+        )
+    result.require_success()
+    where = asdict(environment(machine, chosen))
+    where["modules"] = {**where["modules"], **{name: digest(path) for name, path in further.items()}}
+    return finish(out, result.results, About(where, plan, started, begin))
+
+
+def _variants(files: Mapping[str, Path]) -> tuple[Variant, ...]:
+    """The base knows what it knows, our series must know everything, others are asked."""
+    return tuple(
+        Variant(
+            name,
+            BASE_KINDS if name == "base" else QUEUE_KINDS,
+            f"variants/{name}.ko",
+            strict=name in ("base", "series"),
+        )
+        for name in files
+    )
+
+
+@contextmanager
+def written(out: Path, order: Order) -> Iterator[Path]:
+    """The order as a file, for as long as it is needed."""
+    out.mkdir(parents=True, exist_ok=True)
+    place = out / f"order-{os.getpid()}.json"
+    place.write_text(orders.to_json(order))
+    try:
+        yield place
+    finally:
+        place.unlink()
+
+
+@contextmanager
+def _disks(out: Path) -> Iterator[list[str]]:
+    """QEMU's arguments for the emulated disks: files in a directory of this run."""
+    place = out / f"disks-{os.getpid()}"
+    place.mkdir(mode=0o700)
+    arguments: list[str] = []
+    try:
+        for name, device in DISKS.items():
+            path = place / name
+            with path.open("wb") as disk:
+                disk.truncate(DISK_SIZE)
+            drive = f"bench-{name}"
+            file = str(path).replace(",", ",,")  # as QEMU wants a comma in a value
+            arguments += ["-drive", f"file={file},if=none,id={drive},format=raw,cache=unsafe"]
+            arguments += ["-device", f"{device},drive={drive}"]
+        yield arguments
+    finally:
+        shutil.rmtree(place)
+
+
+def now() -> str:
+    """The time, ISO 8601 with time zone, to the second."""
+    return datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds")
+
+
+def digest(path: Path) -> str:
+    """What identifies a module whose source is not known."""
+    return f"sha256:{sha256(path.read_bytes()).hexdigest()}"
+
+
+def finish(out: Path, found: Path, about: About) -> Outcome:
+    """Write the results of what the measuring program left in `found`, and keep fio's documents beside them."""
+    try:
+        lines = [json.loads(line) for line in (found / "samples.jsonl").read_text().splitlines()]
+        cut_short = json.loads((found / "end.json").read_text())["cut_short"]
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"the measurement left no results that can be read in {found}: {error}") from error
+    seconds = time.monotonic() - about.begin
+    plan = about.plan
+    results = Results(about.environment, plan.name, about.started, seconds, cut_short, gather(lines))
+    raw = out / f"{plan.name}.raw"
+    shutil.rmtree(raw, ignore_errors=True)
+    shutil.copytree(found / "raw", raw)
+    shutil.copy(found / "samples.jsonl", raw)
+    path = out / f"{plan.name}.json"
+    fresh = path.with_name(f".{path.name}.part")
+    fresh.write_text(to_json(results))
+    fresh.rename(path)
+    if cut_short:
+        say(f"cut short: {cut_short}")
+    say(f"{len(lines)} samples of {len(results.measurements)} cells in {seconds:.0f} s; results: {path}")
+    return Outcome(path, results)
+
+
+def gather(lines: Sequence[Mapping[str, Any]]) -> tuple[Measurement, ...]:
+    """The samples, line by line as measure.Line has them, put together by cell.
+
+    Raises UserError when a cell's table is not the same in all of its samples.
+    """
+    found: dict[tuple[Load, str, str], tuple[str, list[Sample]]] = {}
+    for line in lines:
+        load = Load(**{**line["load"], "block_sizes": tuple(line["load"]["block_sizes"])})
+        cell = (load, line["variant"], line["mode"])
+        table, samples = found.setdefault(cell, (line["table"], []))
+        if table != line["table"]:
+            raise UserError(f"{line['variant']}:{line['mode']} had two tables: {table}; {line['table']}")
+        samples.append(Sample(**line["sample"]))
+    return tuple(Measurement(*cell, table, tuple(samples)) for cell, (table, samples) in found.items())
