@@ -8,6 +8,7 @@ fio wrote; commands.log; and end.json, which says what is missing and why.
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -241,6 +242,7 @@ def measure(order: Order, results: Path) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Exit status 0 when the order was carried out, 1 with a message when not."""
     order, results = Path(arguments[0]), Path(arguments[1])
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # take down what was set up
     try:
         missing = measure(orders.read(order), results)
     except UserError as error:

@@ -68,7 +68,7 @@ def environment(machine: Machine, accel: str) -> Environment:
         kernel_flavour=kernel.flavour,
         kernel_key=kernel.key,
         accel=accel,
-        cpu=_cpu_model(CPUINFO.read_text()),
+        cpu=cpu_model(CPUINFO.read_text()),
         modules={name: module.source for name, module in machine.modules.items()},
         cryptsetup=machine.cryptsetup.version,
         cryptsetup_queue_hash=machine.cryptsetup.queue_hash,
@@ -76,7 +76,8 @@ def environment(machine: Machine, accel: str) -> Environment:
     )
 
 
-def _cpu_model(cpuinfo: str) -> str:
+def cpu_model(cpuinfo: str) -> str:
+    """The first CPU's name in the text of /proc/cpuinfo; the architecture where it has none."""
     for line in cpuinfo.splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()

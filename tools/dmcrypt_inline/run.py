@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -55,12 +55,14 @@ def run(
     env: Mapping[str, str] | None = None,
     stdin: bytes | None = None,
     check: bool = True,
+    on_line: Callable[[str], None] | None = None,
 ) -> Completed:
     """Run a program and return what it wrote (stdout and stderr together).
 
     `log` receives the command line and the output, appended while it runs.
     `timeout` is in seconds; past it the program and all its children are killed.
     `env` is added to the caller's environment; messages are in English.
+    `on_line` gets each whole line as it comes, in a thread of its own.
     Raises CommandError when the program is missing or too slow, and, unless
     `check` is False, when its exit status is not 0.
     """
@@ -87,7 +89,7 @@ def run(
         except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
             never = Completed(args, -1, "", 0.0)
             raise CommandError(f"could not start {args[0]}: {error}", never, log) from error
-        reader = threading.Thread(target=_keep, args=(process, kept, sink), daemon=True)
+        reader = threading.Thread(target=_keep, args=(process, kept, sink, on_line), daemon=True)
         reader.start()
         try:
             process.wait(timeout)
@@ -110,13 +112,21 @@ def run(
     return completed
 
 
-def _keep(process: subprocess.Popen[bytes], kept: bytearray, sink: BinaryIO) -> None:
+def _keep(
+    process: subprocess.Popen[bytes], kept: bytearray, sink: BinaryIO, on_line: Callable[[str], None] | None
+) -> None:
     """Append what the program writes, as it comes, to `kept` and to its log."""
     assert process.stdout is not None
+    told = 0
     with process.stdout as source, contextlib.suppress(ValueError):  # the log is closed: nobody waits any more
         while fresh := os.read(source.fileno(), 1 << 16):
             kept.extend(fresh)
             sink.write(fresh)
+            if on_line is not None:
+                whole = kept.rfind(b"\n") + 1
+                for line in bytes(kept[told:whole]).decode(errors="replace").splitlines():
+                    on_line(line)
+                told = max(told, whole)
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

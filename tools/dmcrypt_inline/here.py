@@ -1,0 +1,139 @@
+"""make bench HERE=1: the same matrix on the running kernel, for figures from real hardware."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from .bench import BOOT, About, Outcome, Terminal, finish, now, written
+from .errors import UserError
+from .orders import ALL_KINDS, Order, Variant
+from .paths import BUILD
+from .progress import say
+from .results import CPUINFO, Environment, cpu_model
+from .run import run
+from .targets import TOOLS
+from .userdevice import look, may_write
+from .workloads import BRD, Cell, Plan
+
+RUNNING = "running"  # the variant's name, and where its results lie below build/
+NEEDED = ("fio", "dmsetup", "blockdev", "modprobe", "cryptsetup")
+SYSTEM_PATH = "/usr/sbin:/sbin"  # where they lie, which is not in every user's PATH
+
+
+def measure_here(plan: Plan, device: str, destroy: str) -> Outcome:
+    """Measure the plan on the running kernel: on RAM disks and null_blk, or on the user's `device` ("" for none).
+
+    Raises UserError for a device that may not be used (see userdevice.py), and when it is not run as root.
+    """
+    if os.geteuid() != 0:
+        raise UserError("measuring the running kernel makes devices and mappings: run it as root")
+    os.environ["PATH"] += f":{SYSTEM_PATH}"
+    missing = [name for name in NEEDED if shutil.which(name) is None]
+    if missing:
+        raise UserError(f"not installed here: {', '.join(missing)}\n  apt-get install fio dmsetup cryptsetup-bin kmod")
+    writes = True
+    if device:
+        writes = may_write(look(device, _signature(device)), destroy)
+        if writes:
+            _claim(device)
+        say(f"{device} {'IS OVERWRITTEN' if writes else 'is only read'}")
+    elif destroy:
+        raise UserError("DESTROY_DATA= without DEVICE=: give the device's name twice")
+    plan = replace(plan, cells=tuple(suited(plan.cells, device, writes)))
+    out = BUILD / RUNNING / "bench"
+    results = out / "measured"
+    shutil.rmtree(results, ignore_errors=True)
+    order = Order(plan, (Variant(RUNNING, ALL_KINDS, "", strict=False),), shutil.which("cryptsetup") or "", writes)
+    say(f"measuring {plan.name} on the running Linux {platform.release()}; at most {plan.seconds / 60:.0f} min")
+    started, begin = now(), time.monotonic()
+    terminal = Terminal()
+    with written(out, order) as place:
+        done = run(
+            [sys.executable, "-s", "-m", "dmcrypt_inline.measure", place, results],
+            log=out / "output.log",
+            timeout=plan.seconds * 1.5 + BOOT,
+            env={"PYTHONPATH": str(TOOLS)},
+            check=False,
+            on_line=terminal.line,
+        )
+    if done.returncode != 0:
+        raise UserError(f"the measurement failed\n{done.output.strip().splitlines()[-1]}\n  log: {out / 'output.log'}")
+    return finish(out, results, About(_environment(), plan, started, begin))
+
+
+def suited(cells: Iterable[Cell], device: str, writes: bool) -> Iterable[Cell]:
+    """The cells that can be measured here: on the user's device, if there is one, else without emulated disks.
+
+    A device that must not be written to is only read, and its queue left as it is.
+    """
+    found: dict[Cell, None] = {}
+    for cell in cells:
+        load = cell.load
+        if device:
+            load = replace(load, device=device)
+            if not writes and (load.rw not in ("read", "randread") or load.scheduler or load.max_sectors_kb):
+                continue
+        elif load.device.split()[0] not in (BRD, "null_blk"):
+            continue
+        found[replace(cell, load=load)] = None
+    if not found:
+        raise UserError(
+            "nothing in this plan can be measured on a device that is only read\n"
+            "  choose another PLAN=, or a device that may be overwritten (DESTROY_DATA=)"
+        )
+    return found
+
+
+def _claim(device: str) -> None:
+    """Raise UserError when the kernel says that somebody uses the device, whatever sysfs shows."""
+    try:
+        os.close(os.open(device, os.O_RDONLY | os.O_EXCL))
+    except OSError as error:
+        raise UserError(f"{device} is in use: {error.strerror}") from error
+
+
+def _signature(device: str) -> str | None:
+    """What blkid finds on the device: a type, "" for nothing, None when it is not installed or not sure."""
+    if shutil.which("blkid") is None:
+        return None
+    log = BUILD / RUNNING / "blkid.log"
+    done = run(
+        ["blkid", "--probe", "--output", "value", "--match-tag", "TYPE", device], log=log, timeout=60, check=False
+    )
+    nothing_found = 2
+    if done.returncode == nothing_found:
+        return ""
+    return done.output.strip() if done.returncode == 0 else None
+
+
+def _environment() -> Mapping[str, object]:
+    """What is known of this machine, in the fields of results.Environment."""
+    log = BUILD / RUNNING / "versions.log"
+    versions = {name: run([name, "--version"], log=log, timeout=60, check=False).output for name in ("fio", "dmsetup")}
+    cryptsetup = run(["cryptsetup", "--version"], log=log, timeout=60).output.split()
+    return asdict(
+        Environment(
+            target=RUNNING,
+            queue_hash="",
+            kernel_release=platform.release(),
+            kernel_flavour="running",
+            kernel_key="",
+            accel="none",
+            cpu=cpu_model(CPUINFO.read_text()),
+            modules={RUNNING: _text(Path("/sys/module/dm_crypt/srcversion"))},
+            cryptsetup=cryptsetup[1],
+            cryptsetup_queue_hash="",
+            tools={name: (text.splitlines() or ["unknown"])[0].strip() for name, text in versions.items()},
+        )
+    )
+
+
+def _text(path: Path) -> str:
+    return path.read_text().strip() if path.exists() else ""
