@@ -6,15 +6,21 @@ PYTHON ?= python3
 FORWARD = $(PYTHON) tools/dmcrypt-inline $@ $(if $(TARGET),--target '$(TARGET)') \
 	$(if $(LINUX),--linux '$(LINUX)') $(if $(CRYPTSETUP),--cryptsetup '$(CRYPTSETUP)') \
 	$(if $(ACCEL),--accel '$(ACCEL)') $(if $(filter selftest,$@),$(if $(QUICK),--quick)) \
-	$(if $(filter report,$@),$(if $(RESULTS),--results '$(RESULTS)'))
+	$(if $(filter report,$@),$(if $(RESULTS),--results '$(RESULTS)')) $(if $(filter bench,$@),$(BENCH))
 
-.PHONY: help demo test check tree selftest mutants report
+# A device may have to be overwritten only as it is written on the command line.
+BENCH = $(if $(PLAN),--plan '$(PLAN)') $(if $(VARIANT),--variant $(foreach each,$(VARIANT),'$(each)')) \
+	$(if $(filter-out 0,$(HERE)),--here) $(if $(DEVICE),--device '$(DEVICE)') \
+	$(if $(filter command line,$(origin DESTROY_DATA)),--destroy-data '$(DESTROY_DATA)')
+
+.PHONY: help demo test check tree selftest mutants bench report
 
 help:
 	@echo 'make demo     from nothing to a booted kernel with inline dm-crypt, shown and measured'
 	@echo 'make test     every check and test; the last line counts them'
 	@echo 'make check    the checks that need no guest'
 	@echo 'make selftest the kselftests on the debug kernel, in full (QUICK=1: as make test runs them)'
+	@echo 'make bench    the measurements: PLAN=quick|w1|w2|w3|w4|w5|curves|full (default: full, up to 40 minutes)'
 	@echo 'make mutants  drivers that are wrong on purpose: which test catches which'
 	@echo 'make report   what a benchmark measured, as a page with charts (RESULTS=FILE: not the last one)'
 	@echo 'make tree     build/TARGET/tree, a git repository with the tags base and series'
@@ -26,7 +32,13 @@ help:
 	@echo '  CRYPTSETUP=DIR  your own cryptsetup checkout or source tree, which is only read'
 	@echo '  ACCEL=kvm|tcg   how the guest runs (default: KVM where a trial boot works)'
 	@echo
+	@echo 'make bench also takes'
+	@echo "  VARIANT='NAME=path/to/dm-crypt.ko ...'  further modules; each: the queue's patches one by one"
+	@echo '  HERE=1          on the running kernel, as root, instead of in a guest'
+	@echo '  DEVICE=/dev/... with HERE=1: your own device; it is only read,'
+	@echo '                  unless DESTROY_DATA=/dev/... gives its name again'
+	@echo
 	@echo 'One stage at a time, with more help: tools/dmcrypt-inline --help'
 
-demo test check tree selftest mutants report:
+demo test check tree selftest mutants bench report:
 	@$(FORWARD)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -17,21 +18,38 @@ from typing import Any
 
 from . import orders
 from .errors import UserError
+from .gitrepo import git
 from .guest import run_guest
 from .machine import Machine
 from .measure import TRANSIENT
-from .measurements import Load, Measurement, Results, Sample, to_json
+from .measurements import RAW, Load, Measurement, Results, Sample, to_json
 from .orders import BASE_KINDS, QUEUE_KINDS, Order, Variant
-from .paths import build_dir
+from .paths import build_dir, log_dir
 from .progress import say
 from .results import environment
+from .series import Tree
 from .targets import TOOLS
 from .workloads import NVME, VIRTIO, Plan
 
 BOOT = 300.0  # seconds for a boot, the start of Python, and the end of a round that the time limit met
+EACH, STEP = "each", r"patch-\d\d"  # the word for, and the names of, the queue's patches one by one
 DISK_SIZE = 64 << 20  # bytes of each emulated disk
 # As -device takes them. "unsafe": what the guest flushes need not reach the host's disk.
 DISKS = {NVME: "nvme,serial=bench", VIRTIO: "virtio-blk-pci"}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to measure: a plan's name, variants as the user gave them, where.
+
+    `here`: on the running kernel. `device` and `destroy` are the names as given, "" for none.
+    """
+
+    plan: str = "full"
+    variants: tuple[str, ...] = ()
+    here: bool = False
+    device: str = ""
+    destroy: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,6 +120,42 @@ def run(machine: Machine, plan: Plan, further: Mapping[str, Path]) -> Outcome:
     where = asdict(environment(machine, chosen))
     where["modules"] = {**where["modules"], **{name: digest(path) for name, path in further.items()}}
     return finish(out, result.results, About(where, plan, started, begin))
+
+
+def named_variants(given: Sequence[str]) -> tuple[dict[str, Path], bool]:
+    """Module files by variant's name from words NAME=PATH, and whether "each" was among them.
+
+    Raises UserError for a word that is neither, a name taken twice and a file that is not there.
+    """
+    found: dict[str, Path] = {}
+    for word in given:
+        name, equals, path = word.partition("=")
+        if word == EACH:
+            continue
+        if not equals or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+            raise UserError(f"VARIANT={word}: neither NAME=path/to/dm-crypt.ko nor {EACH}")
+        if name in found or name in ("base", "series", RAW) or re.fullmatch(STEP, name):
+            raise UserError(f"VARIANT={word}: the name {name} is taken")
+        if not Path(path).is_file():
+            raise UserError(f"VARIANT={word}: there is no file {path}")
+        found[name] = Path(path)
+    return found, EACH in given
+
+
+def steps(tree: Tree) -> dict[str, str]:
+    """The commits that change dm-crypt by variant's name, "patch-02" for the second patch.
+
+    The last of them is left out: it is "series".
+    """
+    log = log_dir(tree.target.name) / "variants.log"
+    found: dict[str, str] = {}
+    before = ""
+    for number, commit in enumerate(("base", *tree.commits)):
+        blob = git(tree.path, "rev-parse", f"{commit}:{tree.target.source}", log=log).output.strip()
+        if number and blob != before:
+            found[f"patch-{number:02d}"] = commit
+        before = blob
+    return dict(list(found.items())[:-1])
 
 
 def _variants(files: Mapping[str, Path]) -> tuple[Variant, ...]:

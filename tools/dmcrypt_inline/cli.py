@@ -11,11 +11,13 @@ from pathlib import Path
 from types import FrameType
 
 from . import commands
+from .bench import Wanted
 from .compare import TO
 from .errors import UserError
 from .progress import say
 from .stats import METRICS
 from .targets import DEFAULT, TARGETS
+from .workloads import PLANS
 
 DESCRIPTION = """\
 Prepare, build, boot, test and measure the inline dm-crypt patch queues.
@@ -33,7 +35,22 @@ RESULTS_HELP = {
 # Left by a calling make, git hook or kernel work: each would change what our own make and git do.
 FOREIGN = ("MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARCH", "CROSS_COMPILE", "LOCALVERSION")
 FOREIGN_PREFIXES = ("KBUILD_", "KCONFIG_", "GIT_")
-FOREIGN_SHORT = ("C", "M", "O", "V", "W", "TARGET", "LINUX", "CRYPTSETUP", "ACCEL")
+FOREIGN_SHORT = (
+    "C",
+    "M",
+    "O",
+    "V",
+    "W",
+    "TARGET",
+    "LINUX",
+    "CRYPTSETUP",
+    "ACCEL",
+    "PLAN",
+    "VARIANT",
+    "HERE",
+    "DEVICE",
+    "DESTROY_DATA",
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -65,6 +82,7 @@ def parser() -> argparse.ArgumentParser:
         ("test", "check, the tools' own tests, and the guest tests; the last line counts them"),
         ("demo", "from nothing to a booted kernel with inline dm-crypt, shown and measured"),
         ("selftest", "the kselftests of selftests/dm-crypt on the debug kernel, in a guest"),
+        ("bench", "measure base, series and other dm-crypt modules in one guest boot, or the running kernel"),
         ("mutants", "each driver that is wrong on purpose against the selftests that must catch it (takes long)"),
         ("refresh-selftests", "put the files of selftests/dm-crypt into the patch that adds them"),
         ("report", "build/<target>/report: what a benchmark measured, as a page with charts and as a summary"),
@@ -85,6 +103,8 @@ def parser() -> argparse.ArgumentParser:
             )
         if name == "compare":
             _add_compare(stage)
+        if name == "bench":
+            _bench_options(stage)
         if name == "mutants":
             stage.add_argument("mutants", nargs="*", metavar="NAME", help="only these (default: all of them)")
     return top
@@ -100,6 +120,35 @@ def _add_compare(stage: argparse.ArgumentParser) -> None:
         choices=TO,
         default=TO[0],
         help="divide by the base's default path or by the raw device of the same boot (default: %(default)s)",
+    )
+
+
+def _bench_options(stage: argparse.ArgumentParser) -> None:
+    limits = ", ".join(f"{name} ({plan.seconds / 60:.0f} min)" for name, plan in PLANS.items())
+    stage.add_argument(
+        "--plan", default="full", help=f"what to measure, and for how long at most: {limits} (default: %(default)s)"
+    )
+    stage.add_argument(
+        "--variant",
+        dest="variants",
+        nargs="+",
+        default=[],
+        metavar="NAME=PATH",
+        help="further modules dm-crypt.ko, built for the fast kernel; or `each`: the queue's patches one by one",
+    )
+    stage.add_argument("--here", action="store_true", help="on the running kernel, as root, instead of in a guest")
+    stage.add_argument(
+        "--device",
+        default="",
+        metavar="DEVICE",
+        help="with --here: a device of yours instead of those made in memory; it is only read unless --destroy-data "
+        "names it too, and refused where it is mounted or in use",
+    )
+    stage.add_argument(
+        "--destroy-data",
+        default="",
+        metavar="DEVICE",
+        help="overwrite the device: its name once more, exactly as given to --device",
     )
 
 
@@ -127,6 +176,7 @@ def main(arguments: Sequence[str]) -> int:
         getattr(given, "metric", ""),
         getattr(given, "to", ""),
         getattr(given, "only_check", False),
+        bench=_bench(given),
     )
     try:
         return commands.COMMANDS[given.stage](request)
@@ -137,6 +187,12 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         say("\ninterrupted; run the same command again to go on")
         return 130
+
+
+def _bench(given: argparse.Namespace) -> Wanted:
+    if given.stage != "bench":
+        return Wanted()
+    return Wanted(given.plan, tuple(given.variants), given.here, given.device, given.destroy_data)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

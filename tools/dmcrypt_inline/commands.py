@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from . import bench as bench_stage
 from . import demo as demo_stage
 from . import reporting, selftests, suites
 from .base import prepare_base
@@ -18,6 +19,7 @@ from .check import check
 from .checks import run_checks
 from .errors import UserError
 from .gitrepo import git
+from .here import measure_here
 from .host import ensure_packages, python_env
 from .lint import source_checks
 from .machine import Machine
@@ -28,6 +30,7 @@ from .results import Counts
 from .run import run
 from .series import Tree, apply_series
 from .targets import CRYPTSETUP, DEFAULT, TARGETS, TOOLS, Target, get_target
+from .workloads import get_plan
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Request:
     `own` maps a target's variable (LINUX, CRYPTSETUP) to the user's tree. `quick`
     and `variant` are for the selftests, `mutants` names the wrong drivers (none: all).
     `files` are results files, `metric` and `to` are for compare: a key of stats.METRICS, one of compare.TO.
-    `only_check` of figures: say what is stale instead of writing it.
+    `only_check` of figures: say what is stale instead of writing it. `bench` is what to measure.
     """
 
     target_name: str | None
@@ -50,6 +53,7 @@ class Request:
     metric: str = ""
     to: str = ""
     only_check: bool = False
+    bench: bench_stage.Wanted = field(default_factory=bench_stage.Wanted)
 
     def target(self) -> Target:
         """The target asked for, or the default one. Raises UserError for an unknown name."""
@@ -80,8 +84,12 @@ def _cryptsetup(request: Request) -> Cryptsetup:
 
 def _variant(tree: Tree, kernel: Kernel, name: str, patch: Path | None = None) -> Module:
     """dm-crypt of the tag base, or of the series with `patch` on top; UserError when that does not apply."""
+    return _module_at(tree, kernel, "base" if name == "base" else "series", name, patch)
+
+
+def _module_at(tree: Tree, kernel: Kernel, commit: str, name: str, patch: Path | None = None) -> Module:
+    """dm-crypt of a commit of the tree, with `patch` on top."""
     log = log_dir(tree.target.name) / "variants.log"
-    commit = "base" if name == "base" else "series"
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as place:
         source = Path(place) / tree.target.source
         source.parent.mkdir(parents=True)
@@ -197,6 +205,37 @@ def all_mutants(request: Request) -> int:
     return _close(suites.mutants(machine, chosen))
 
 
+def bench(request: Request) -> int:
+    """Measure a plan: in a guest, or on the running kernel. Returns 0: slow figures are no error."""
+    wanted = request.bench
+    plan = get_plan(wanted.plan)
+    if wanted.here:
+        if wanted.variants:
+            raise UserError("the running kernel has one dm-crypt: VARIANT= is for guests, without HERE=1")
+        measure_here(plan, wanted.device, wanted.destroy)
+        return 0
+    if wanted.device or wanted.destroy:
+        raise UserError("DEVICE= and DESTROY_DATA= are for the running kernel: give HERE=1 too; a guest sees no disks")
+    further, each = bench_stage.named_variants(wanted.variants)
+    target = request.kernel_target()
+    ensure_packages("base", "build", "cryptsetup", "guest")
+    python_env()
+    made = _tree(target, request)
+    machine = _machine(request, made, "fast", ("base", "series"))
+    if each:
+        commits = bench_stage.steps(made)
+        machine = replace(
+            machine,
+            modules={
+                "base": machine.modules["base"],
+                **{name: _module_at(made, machine.kernel, commit, name) for name, commit in commits.items()},
+                "series": machine.modules["series"],
+            },
+        )
+    bench_stage.run(machine, plan, further)
+    return 0
+
+
 def refresh_selftests(request: Request) -> int:
     """Put the files of selftests/dm-crypt into the patch that adds them."""
     made = _tree(request.kernel_target(), request)
@@ -248,6 +287,7 @@ COMMANDS: dict[str, Callable[[Request], int]] = {
     "test": test,
     "demo": demo,
     "selftest": selftest,
+    "bench": bench,
     "mutants": all_mutants,
     "refresh-selftests": refresh_selftests,
     "report": reporting.report,

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from .errors import UserError
 from .measurements import MODES, RAW, Load
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -161,3 +162,11 @@ PLANS: Mapping[str, Plan] = {
         Plan("full", (*W1, *W2, *W3, *W4, *W5, *CURVES), 2160),
     )
 }
+
+
+def get_plan(name: str) -> Plan:
+    """The plan called `name`; UserError lists the known names otherwise."""
+    try:
+        return PLANS[name]
+    except KeyError:
+        raise UserError(f"unknown plan: {name}\n  PLAN= takes one of: {', '.join(PLANS)}") from None

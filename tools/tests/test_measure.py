@@ -1,0 +1,267 @@
+"""fio.py, accounting.py, mappings.py, devices.py, bench.py: texts in, values out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dmcrypt_inline import accounting, fio, mappings, measurements
+from dmcrypt_inline.bench import About, finish, gather, named_variants
+from dmcrypt_inline.devices import Device, opened, parameters, set_up
+from dmcrypt_inline.errors import UserError
+from dmcrypt_inline.here import suited
+from dmcrypt_inline.measure import cell_name, describe
+from dmcrypt_inline.measurements import Load
+from dmcrypt_inline.run import Completed
+from dmcrypt_inline.workloads import NULL, PLANS, Cell, Plan
+
+REAL = (Path(__file__).parent / "bench" / "fio.json").read_text()
+LOAD = Load("W1", "brd", NULL, 512, "read", (4096, 4096), 1, 1)
+DEVICE = Device("/dev/ram0", 131073)
+SAMPLE: dict[str, Any] = {
+    **{"round": 1, "seconds": 0.5, "bytes": 1 << 20, "ios": 256, "latency_us": {"p50": 1.0}},
+    **{"cpu_seconds": {"user": 0.1}, "by_context": {"jobs": 0.1}, "context_switches": 7},
+}
+
+
+def test_figures_of_a_real_document() -> None:
+    document = fio.parse(REAL)
+    found = fio.figures(document, 0)
+    assert (found.seconds, found.bytes, found.ios) == (0.624, 516096, 126)
+    assert set(found.latency_us) == {"p50", "p99", "p99.9", "mean"}
+    assert found.latency_us["p50"] == pytest.approx(3817.472)
+    assert found.latency_us["mean"] == pytest.approx(4919.827)
+    assert fio.figures(document, 1).bytes != found.bytes
+    with pytest.raises(ValueError, match="0 groups of measured jobs for load 2"):
+        fio.figures(document, 2)
+
+
+@pytest.mark.parametrize("number", [0, 1])  # a failed warm-up counts too
+def test_a_failed_job_is_no_measurement(number: int) -> None:
+    document = fio.parse(REAL)
+    document["jobs"][number]["error"] = 5
+    with pytest.raises(ValueError, match="error 5"):
+        fio.figures(document, 0)
+
+
+def test_what_moved_nothing_is_no_measurement() -> None:
+    document = fio.parse(REAL)
+    document["jobs"][1]["mixed"]["io_bytes"] = 0
+    with pytest.raises(ValueError, match="moved nothing"):
+        fio.figures(document, 0)
+    with pytest.raises(ValueError, match="no JSON"):
+        fio.parse("fio: engine libaio not loadable\n")
+
+
+def test_job_files() -> None:
+    deep = replace(LOAD, queue_depth=32, rw="randread,randwrite", jobs=8, block_sizes=(4096, 131072))
+    text = fio.job_file([LOAD, deep], "/dev/ram0", runtime=0.6, warm_up=0.1, gate="/gate")
+    sections = [block.splitlines() for block in text.split("\n\n")]
+    names = [lines[0] for lines in sections]
+    assert names == ["[global]", "[warm-up-0]", "[cell-0]", *["[warm-up-1]"] * 2, *["[cell-1]"] * 2]
+    assert "ioengine=psync" in sections[2]
+    assert {"rw=randread", "numjobs=4", "iodepth=32", "bsrange=4096-131072", "runtime=600ms", "stonewall"} < set(
+        sections[5]
+    )
+    assert "rw=randwrite" in sections[6]
+    assert "stonewall" not in sections[6]  # beside the readers
+    gates = [sum("=/gate " in line for line in lines) for lines in sections]
+    assert gates == [0, 0, 2, 0, 0, 2, 2]
+    with pytest.raises(ValueError, match="7 jobs cannot be divided"):
+        fio.job_file([replace(deep, jobs=7)], "/dev/ram0", runtime=1, warm_up=1, gate="/gate")
+
+
+STAT = """\
+cpu  2509451 66964 535305 357660 3632 11 1891 3613 0 0
+cpu0 1255742 31206 257951 191502 864 0 135 1811 0 0
+intr 49280675 0 0
+ctxt 197504989
+btime 1795254182
+"""
+
+
+def test_the_machine_s_accounts() -> None:
+    before = accounting.parse_stat(STAT)
+    assert before.cpu == {"user": 25094.51, "system": 5353.05, "irq": 0.11, "softirq": 18.91}
+    after = accounting.parse_stat(STAT.replace("2509451", "2509501").replace("197504989", "197505000"))
+    cpu, switches = accounting.used(before, after)
+    assert cpu == pytest.approx({"user": 0.5, "system": 0, "irq": 0, "softirq": 0})
+    assert switches == 11
+    with pytest.raises(ValueError, match="lacks 'ctxt'"):
+        accounting.parse_stat("cpu 1 2 3 4 5 6 7 8\n")
+
+
+@pytest.mark.parametrize(
+    ("comm", "context"),
+    [
+        ("kworker/u4:1-kcryptd/252:0", "kcryptd"),
+        ("kworker/u4:1+kcryptd_io/252:0", "kcryptd"),
+        ("kworker/u4:1+kcryptd-252:0-1", "kcryptd"),
+        ("kworker/0:1H-kblockd", "other_threads"),
+        ("kworker/0:2-cryptd", "cryptd"),
+        ("kworker/0:2", "other_threads"),
+        ("dmcrypt_write/2", "write_thread"),
+        ("fio", "jobs"),
+        ("ksoftirqd/0", ""),
+        ("dmcrypt-gate", ""),
+    ],
+)
+def test_contexts(comm: str, context: str) -> None:
+    assert accounting.context_of(comm) == context
+
+
+def stat(comm: str, user: int, system: int, nice: int = 0) -> str:
+    return f"10 ({comm}) S 2 0 0 0 -1 69238880 0 0 0 0 {user} {system} 0 0 20 {nice} 1 0 24 0 0 0"
+
+
+def test_threads() -> None:
+    assert accounting.parse_thread(stat("fio", 100, 50), "2500000000 7 3\n") == accounting.Thread("jobs", 2.5)
+    for nothing in ("", "0 0 0\n"):  # not counted by this kernel: ticks then
+        assert accounting.parse_thread(stat("a) (b", 100, 50), nothing) == accounting.Thread("other_threads", 1.5)
+    assert accounting.parse_thread(stat("sh", 100, 50, nice=1), "").context == ""
+    with pytest.raises(ValueError, match="no /proc/PID/stat"):
+        accounting.parse_thread("10 (fio) S 2", "")
+
+
+def test_threads_that_come_and_go(tmp_path: Path) -> None:
+    task = tmp_path / "10" / "task" / "11"
+    task.mkdir(parents=True)
+    (task / "stat").write_text(stat("fio", 0, 0))
+    (task / "schedstat").write_text("1500000000 1 1\n")
+    (tmp_path / "10" / "task" / "12").mkdir()  # ended meanwhile
+    before = accounting.threads(tmp_path)
+    assert before == {11: accounting.Thread("jobs", 1.5)}
+    after = {11: accounting.Thread("jobs", 2.0), 13: accounting.Thread("kcryptd", 0.25)}
+    used = accounting.by_context(before, after)
+    assert used == {"jobs": 0.5, "kcryptd": 0.25, "write_thread": 0, "cryptd": 0, "other_threads": 0}
+
+
+def test_tables() -> None:
+    plain = "0 131073 crypt capi:ecb(cipher_null) - 0 /dev/ram0 0"
+    assert mappings.table(mappings.NULL, DEVICE, "default", 512) == plain
+    assert mappings.table(mappings.NULL, DEVICE, "no_read", 512) == f"{plain} 1 no_read_workqueue"
+    luks = mappings.parse_crypt(Completed((), 0, "0 98304 crypt aes-xts-plain64 00ff 0 1:0 32768\n", 0.0))
+    assert mappings.table(luks, DEVICE, "both", 4096) == (
+        "0 98304 crypt aes-xts-plain64 00ff 0 /dev/ram0 32768 3 no_read_workqueue no_write_workqueue sector_size:4096"
+    )
+    with pytest.raises(UserError, match="no dm-crypt mapping"):
+        mappings.parse_crypt(Completed((), 0, "0 98304 linear 1:0 0\n", 0.0))
+
+
+SHOWN = "0 131072 crypt capi:ecb(cipher_null) 0 0 1:0 0"
+
+
+def test_a_table_must_have_exactly_what_is_claimed() -> None:
+    mappings.check_flags(SHOWN, "default", 512)
+    mappings.check_flags(f"{SHOWN} 2 no_write_workqueue no_read_workqueue", "both", 512)
+    mappings.check_flags(f"{SHOWN} 2 sector_size:4096 no_read_workqueue", "no_read", 4096)
+    for flags, mode in (
+        ("", "no_read"),
+        (" 1 no_read_workqueue", "default"),
+        (" 1 no_read_workqueue", "both"),
+        (" 2 no_read_workqueue allow_discards", "no_read"),
+        (" 1 sector_size:4096", "default"),
+    ):
+        with pytest.raises(UserError, match=f"not in the mode {mode}"):
+            mappings.check_flags(SHOWN + flags, mode, 512)
+
+
+def test_no_key_is_written_down() -> None:
+    assert mappings.without_key(SHOWN) == SHOWN.replace(") 0", ") -")
+    secret = "0 8 crypt aes-xts-plain64 00112233 0 1:0 0 1 allow_discards"
+    assert mappings.without_key(secret) == "0 8 crypt aes-xts-plain64 [4-byte-key] 0 1:0 0 1 allow_discards"
+
+
+def test_device_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "null_blk irqmode=2 completion_nsec=10000"
+    assert parameters(name) == ("null_blk", {"irqmode": "2", "completion_nsec": "10000"})
+    for bad in ("null_blk irqmode", "null_blk ../power=1"):
+        with pytest.raises(ValueError, match="is not KEY=VALUE"):
+            parameters(bad)
+    for cell in PLANS["full"].cells:
+        parameters(cell.load.device)
+
+    def nothing(argv: Sequence[str]) -> Completed:
+        raise AssertionError(f"nothing may be run for a device that is not there: {argv}")
+
+    with pytest.raises(UserError, match="is not there"), opened(str(tmp_path / "none"), nothing):
+        pass
+    monkeypatch.setattr("dmcrypt_inline.devices.BLOCK", tmp_path)
+    queue = tmp_path / "ram0" / "queue"
+    queue.mkdir(parents=True)
+    (queue / "scheduler").write_text("none [mq-deadline] kyber\n")
+    (queue / "max_sectors_kb").write_text("1280\n")
+    with set_up(DEVICE, "kyber", 8):
+        assert ((queue / "scheduler").read_text(), (queue / "max_sectors_kb").read_text()) == ("kyber", "8")
+    assert ((queue / "scheduler").read_text(), (queue / "max_sectors_kb").read_text()) == ("mq-deadline", "1280")
+
+
+def test_names_for_people() -> None:
+    assert describe(LOAD) == "W1 brd null read 4k"
+    busy = replace(LOAD, block_sizes=(512, 131072), sector_size=4096, queue_depth=8, jobs=4, cpu_load=2)
+    assert describe(busy) == "W1 brd null read 512-128k sectors of 4096 queue depth 8 4 jobs 2 CPUs busy"
+    assert (cell_name("raw", "raw"), cell_name("series", "both")) == ("raw", "series:both")
+
+
+def line(variant: str = "series", table: str = "a table", number: int = 1) -> dict[str, Any]:
+    sample = {**SAMPLE, "round": number}
+    return {"load": asdict(LOAD), "variant": variant, "mode": "both", "table": table, "sample": sample, "raw": "0.json"}
+
+
+def test_samples_are_put_together_by_cell() -> None:
+    series, base = gather(json.loads(json.dumps([line(), line("base"), line(number=2)])))
+    assert (series.variant, [sample.round for sample in series.samples]) == ("series", [1, 2])
+    assert (base.load, base.table) == (LOAD, "a table")
+    assert series.samples[0].throughput == 2.0
+    with pytest.raises(UserError, match="two tables"):
+        gather([line(), line(table="another")])
+
+
+def test_a_run_is_written_and_read_back(tmp_path: Path) -> None:
+    found = tmp_path / "found"
+    (found / "raw").mkdir(parents=True)
+    (found / "raw" / "00000.json").write_text(REAL)
+    (found / "samples.jsonl").write_text("".join(json.dumps(line(number=n)) + "\n" for n in (1, 2)))
+    about = About({"accel": "tcg"}, Plan("quick", (), 1.0), "2026-01-01T00:00:00+00:00", 0.0)
+    with pytest.raises(UserError, match="no results that can be read"):
+        finish(tmp_path, found, about)
+    (found / "end.json").write_text('{"cut_short": "the time limit"}')
+    outcome = finish(tmp_path, found, about)
+    assert outcome.path == tmp_path / "quick.json"
+    assert measurements.read(outcome.path) == outcome.results
+    assert outcome.results.cut_short == "the time limit"
+    assert (tmp_path / "quick.raw" / "00000.json").read_text() == REAL
+
+
+def test_variants_by_name(tmp_path: Path) -> None:
+    module = tmp_path / "dm-crypt.ko"
+    module.write_text("")
+    assert named_variants([f"mine={module}", "each"]) == ({"mine": module}, True)
+    for word, why in (
+        ("mine", "neither NAME="),
+        (f"../x={module}", "neither NAME="),
+        (f"series={module}", "is taken"),
+        (f"patch-03={module}", "is taken"),
+        ("mine=/nowhere/dm-crypt.ko", "there is no file"),
+    ):
+        with pytest.raises(UserError, match=why):
+            named_variants([word])
+
+
+def test_cells_that_suit_the_running_machine() -> None:
+    cells = PLANS["full"].cells
+    memory = list(suited(cells, "", True))
+    assert {cell.load.device.split()[0] for cell in memory} == {"brd", "null_blk"}
+    reads = list(suited(cells, "/dev/sdz", False))
+    assert {cell.load.rw for cell in reads} == {"read", "randread"}
+    assert {(cell.load.device, cell.load.scheduler, cell.load.max_sectors_kb) for cell in reads} == {
+        ("/dev/sdz", "", 0)
+    }
+    assert "write" in {cell.load.rw for cell in suited(cells, "/dev/sdz", True)}
+    with pytest.raises(UserError, match="only read"):
+        suited([Cell(replace(LOAD, rw="write"), "base", "default")], "/dev/sdz", False)
