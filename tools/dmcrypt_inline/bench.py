@@ -31,7 +31,7 @@ from .series import Tree
 from .targets import TOOLS
 from .workloads import NVME, VIRTIO, Plan
 
-BOOT = 300.0  # seconds for a boot, the start of Python, and the end of a round that the time limit met
+BOOT = 900.0  # seconds for a boot, the start of Python, and the end of a round that the time limit met
 EACH, STEP = "each", r"patch-\d\d"  # the word for, and the names of, the queue's patches one by one
 DISK_SIZE = 64 << 20  # bytes of each emulated disk
 # As -device takes them. "unsafe": what the guest flushes need not reach the host's disk.
