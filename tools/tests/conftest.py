@@ -14,5 +14,6 @@ def own_places(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     monkeypatch.setenv("DMCRYPT_INLINE_CACHE", str(place / "cache"))
     monkeypatch.setattr("dmcrypt_inline.paths.BUILD", place / "build")
     monkeypatch.setattr("dmcrypt_inline.commands.BUILD", place / "build")
+    monkeypatch.setattr("dmcrypt_inline.here.BUILD", place / "build")
     monkeypatch.setattr("dmcrypt_inline.host.BUILD", place / "build")
     monkeypatch.setattr("dmcrypt_inline.lint.BUILD", place / "build")

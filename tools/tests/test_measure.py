@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dmcrypt_inline import accounting, fio, mappings, measurements
-from dmcrypt_inline.bench import About, finish, gather, named_variants
+from dmcrypt_inline.bench import About, finish, gather
 from dmcrypt_inline.devices import Device, opened, parameters, set_up
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.here import suited
@@ -236,21 +236,6 @@ def test_a_run_is_written_and_read_back(tmp_path: Path) -> None:
     assert measurements.read(outcome.path) == outcome.results
     assert outcome.results.cut_short == "the time limit"
     assert (tmp_path / "quick.raw" / "00000.json").read_text() == REAL
-
-
-def test_variants_by_name(tmp_path: Path) -> None:
-    module = tmp_path / "dm-crypt.ko"
-    module.write_text("")
-    assert named_variants([f"mine={module}", "each"]) == ({"mine": module}, True)
-    for word, why in (
-        ("mine", "neither NAME="),
-        (f"../x={module}", "neither NAME="),
-        (f"series={module}", "is taken"),
-        (f"patch-03={module}", "is taken"),
-        ("mine=/nowhere/dm-crypt.ko", "there is no file"),
-    ):
-        with pytest.raises(UserError, match=why):
-            named_variants([word])
 
 
 def test_cells_that_suit_the_running_machine() -> None:

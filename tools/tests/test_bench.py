@@ -1,0 +1,97 @@
+"""bench.py and here.py: what is asked for, before anything is built or measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small import SOURCE, git, git_tree, make_target
+
+from dmcrypt_inline import cli, commands
+from dmcrypt_inline.bench import Terminal, Wanted, named_variants, steps
+from dmcrypt_inline.errors import UserError
+from dmcrypt_inline.here import measure_here
+from dmcrypt_inline.series import Tree
+from dmcrypt_inline.workloads import PLANS
+
+
+def test_the_queue_s_patches_one_by_one(tmp_path: Path) -> None:
+    tree = git_tree(tmp_path / "tree", "base")
+    commits = []
+    for name, text in ((SOURCE, "1"), ("README", "a"), (SOURCE, "2"), (SOURCE, "3"), ("README", "b")):
+        (tree / name).write_text(text)
+        git(tree, "add", name)
+        git(tree, "commit", "-q", "-m", "more")
+        commits.append(git(tree, "rev-parse", "HEAD").strip())
+    (tmp_path / "queue").mkdir()
+    made = Tree(make_target(tmp_path / "queue"), tree, "base", commits[-1], tuple(commits), "", "a test")
+    # The second and fifth change something else; the fourth is the series.
+    assert steps(made) == {"patch-01": commits[0], "patch-03": commits[2]}
+
+
+def test_variants_by_name(tmp_path: Path) -> None:
+    module = tmp_path / "dm-crypt.ko"
+    module.write_text("")
+    assert named_variants([f"mine={module}", "each"]) == ({"mine": module}, True)
+    for word, why in (
+        ("mine", "neither NAME="),
+        (f"../x={module}", "neither NAME="),
+        (f"series={module}", "is taken"),
+        (f"patch-03={module}", "is taken"),
+        ("mine=/nowhere/dm-crypt.ko", "there is no file"),
+    ):
+        with pytest.raises(UserError, match=why):
+            named_variants([word])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--plan", "w9"], "unknown plan: w9"),
+        (["--device", "/dev/sdz"], "give HERE=1 too"),
+        (["--destroy-data", "/dev/sdz"], "give HERE=1 too"),
+        (["--here", "--variant", "each"], "has one dm-crypt"),
+        (["--variant", "nonsense"], "neither NAME="),
+    ],
+)
+def test_what_makes_no_sense_is_said_before_anything_is_built(
+    arguments: list[str], why: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unexpected(*_: object) -> None:
+        raise AssertionError("nothing may be installed for this")
+
+    monkeypatch.setattr("dmcrypt_inline.commands.ensure_packages", unexpected)
+    assert cli.main(["bench", *arguments]) == 1
+    assert why in capsys.readouterr().err
+
+
+def test_data_is_destroyed_only_where_a_device_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(UserError, match="run it as root"):
+        measure_here(PLANS["quick"], "", "")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("dmcrypt_inline.here.NEEDED", ())
+    with pytest.raises(UserError, match="give the device's name twice"):
+        measure_here(PLANS["quick"], "", "/dev/sdz")
+    file = tmp_path / "file"
+    file.write_text("")
+    monkeypatch.setattr("dmcrypt_inline.here._signature", lambda _: "")
+    with pytest.raises(UserError, match="is no block device"):
+        measure_here(PLANS["quick"], str(file), str(file))
+
+
+def test_the_command_line_reaches_the_stage() -> None:
+    given = cli.parser().parse_args(["bench", "--plan", "w1", "--variant", "a=b", "each", "--destroy-data", "/dev/x"])
+    assert cli._bench(given) == Wanted("w1", ("a=b", "each"), False, "", "/dev/x")
+    assert "bench" in commands.COMMANDS
+
+
+def test_transient_lines_are_for_terminals(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal = Terminal()
+    terminal.live = False
+    for text in ("~ 3:00 left", "done"):
+        terminal.line(text)
+    assert capsys.readouterr().out == "done\n"
+    terminal.live = True
+    terminal.line("~ 3:00 left")
+    assert capsys.readouterr().out == "\r\033[K3:00 left"
