@@ -58,7 +58,7 @@ def context_of(comm: str) -> str:
         return "write_thread"
     if comm == "fio":
         return "jobs"
-    if comm.startswith("ksoftirqd/") or comm == GATE:
+    if comm.startswith("ksoftirqd/") or comm in (GATE, "sh"):  # fio runs it by a shell
         return ""  # softirq time in /proc/stat; part of the measuring
     return "other_threads"
 

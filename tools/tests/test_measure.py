@@ -109,6 +109,7 @@ def test_the_machine_s_accounts() -> None:
         ("fio", "jobs"),
         ("ksoftirqd/0", ""),
         ("dmcrypt-gate", ""),
+        ("sh", ""),
     ],
 )
 def test_contexts(comm: str, context: str) -> None:
