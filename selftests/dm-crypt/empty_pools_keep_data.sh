@@ -39,7 +39,8 @@ fail_most_atomic_allocations() {
 }
 
 failures() {
-	cat "${INJECTORS[@]/%//times}" | awk -v budget=$BUDGET '{ sum += budget - $1 } END { print sum }'
+	cat "${INJECTORS[@]/%//times}" |
+		awk -v budget=$BUDGET '{ sum += budget - $1 } END { print sum }'
 }
 
 # data_survive DISK_ATTRIBUTES MODE CIPHER KEY_BYTES FIO_OPTION...
