@@ -5,6 +5,7 @@
 # in every mode; requests beside it succeed; nothing is kept that was allocated.
 # Needs: root, dmsetup, fio, null_blk, dm-flakey and dm-dust.
 # Endangers: nothing but devices of its own.
+# Boots with: kmemleak=on
 
 here=$(dirname "$0")
 . "$here/ktap.sh"
@@ -134,5 +135,6 @@ quick_claims "every_request_fails default aes-xts-plain64 2" \
 	"every_request_fails both aes-xts-plain64 1" \
 	"every_request_fails both $ASYNC_XTS 2" \
 	"one_bad_sector both aes-xts-plain64 2" \
-	"nothing_is_kept aes-xts-plain64"
+	"nothing_is_kept aes-xts-plain64" \
+	"kmemleak_finds_nothing $ASYNC_XTS"
 run_claims

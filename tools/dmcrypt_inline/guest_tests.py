@@ -21,7 +21,8 @@ MARK = "guest test: "  # tests.sh writes it to the kernel log before each test
 ONE_SECONDS = 3600.0  # against a test that hangs, not to hurry one
 
 # A crypto queue this short is always full: what the recipes need, and most other tests may as well have.
-KERNEL_ARGS = ("cryptd.cryptd_max_cpu_qlen=4",)
+# To follow every allocation makes each of them slow: the test that looks at leaks asks for it.
+KERNEL_ARGS = ("cryptd.cryptd_max_cpu_qlen=4", "kmemleak=off")
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,14 @@ def provoked(test: str) -> tuple[str, ...]:
 
 
 def boots_with(test: str) -> tuple[str, ...]:
-    """The kernel arguments that a test wants its guest to have, besides the others: those after "# Boots with: "."""
+    """The kernel arguments after "# Boots with: " at the top of a test: its guest has them instead of the usual ones."""
     return _said(test, "# Boots with: ")
+
+
+def replaced(usual: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
+    """The usual kernel arguments with the wanted ones, of the same name or new, in their place."""
+    by_name = {argument.partition("=")[0]: argument for argument in (*usual, *wanted)}
+    return tuple(by_name.values())
 
 
 def _said(test: str, words: str) -> tuple[str, ...]:
@@ -141,7 +148,7 @@ class Guests:
                 "DM_CRYPT_QUICK": "1" if self.quick else "",
                 "KTAP_FAIL_FAST": "1" if self.fail_fast else "",
             },
-            kernel_args=(*self.kernel_args, *boots_with(tests[0])),
+            kernel_args=replaced(self.kernel_args, boots_with(tests[0])),
             expected=[pattern for test in tests for pattern in provoked(test)],
             grace=self.grace,
             on_line=self.on_line,

@@ -172,7 +172,7 @@ def _overview(results: Results, workload: str, name: str, to: str) -> str:
 
 def newest(target_name: str) -> Path:
     """The results of the target's last benchmark. Raises UserError when there are none."""
-    found = sorted((build_dir(target_name) / "bench").glob("results*.json"), key=lambda path: path.stat().st_mtime)
+    found = sorted((build_dir(target_name) / "bench").glob("*.json"), key=lambda path: path.stat().st_mtime)
     if not found:
         raise UserError(
             f"there are no results of {target_name} to report\n"

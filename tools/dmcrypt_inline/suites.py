@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 
 from .build import Module
-from .guest_tests import KERNEL_ARGS, Guests, TestResult, names, total
+from .guest_tests import Guests, TestResult, names, total
 from .machine import Machine
 from .mutants import GROUP, Mutant, Proof, counts, prove, table
 from .paths import build_dir
@@ -23,9 +23,7 @@ def _guests(machine: Machine, stage: str, *, quick: bool) -> Guests:
     kernel, chosen = machine.kernel, machine.accel()
     out = build_dir(kernel.target) / stage
     say(f"guests with Linux {kernel.release} ({kernel.flavour}, {chosen}); consoles: {out}")
-    # Following every allocation makes each of them slow; what it finds is for the full run.
-    arguments = (*KERNEL_ARGS, "kmemleak=off") if quick else KERNEL_ARGS
-    return Guests(kernel, machine.cryptsetup, chosen, out, quick, kernel_args=arguments)
+    return Guests(kernel, machine.cryptsetup, chosen, out, quick)
 
 
 def selftest(machine: Machine, quick: bool, variant: str) -> Counts:

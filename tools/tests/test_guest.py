@@ -280,12 +280,14 @@ def test_tests_that_want_other_kernel_arguments_get_a_guest_of_their_own(
     guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
     monkeypatch.setattr(guest_tests, "TESTS", tmp_path / "tests")
     (tmp_path / "tests").mkdir()
-    for name, wants in (("one", ""), ("two", "# Boots with: a.b=3\n"), ("three", "")):
+    for name, wants in (("one", ""), ("two", "# Boots with: kmemleak=on\n"), ("three", "")):
         (tmp_path / "tests" / f"{name}.sh").write_text(f"#!/bin/sh\n{wants}")
     results = guests.run(module(tmp_path, "series"), ["one", "two", "three"], 20.0)
     assert [result.name for result in results] == ["one", "three", "two"]
-    assert "a.b=3" in (tmp_path / "out-from-two" / "console.log").read_text()
-    assert "a.b=3" not in (tmp_path / "out" / "console.log").read_text()
+    booted = {name: (tmp_path / name / "console.log").read_text() for name in ("out", "out-from-two")}
+    assert "kmemleak=off" in booted["out"] and "kmemleak=on" not in booted["out"]
+    assert "kmemleak=on" in booted["out-from-two"] and "kmemleak=off" not in booted["out-from-two"]
+    assert all("cryptd_max_cpu_qlen=4" in text for text in booted.values())
 
 
 def test_only_what_is_executable_is_a_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,7 +148,7 @@ def test_the_last_results_are_reported(capsys: pytest.CaptureFixture[str], tmp_p
     assert "make bench TARGET=linux-5.8" in capsys.readouterr().err
     bench = build_dir("linux-5.8") / "bench"
     bench.mkdir()
-    (bench / "results.json").write_text(to_json(synthetic.results(synthetic.w4())))
+    (bench / "quick.json").write_text(to_json(synthetic.results(synthetic.w4())))
     assert cli.main(["report"]) == 0
     page, summary = (build_dir("linux-5.8") / "report" / name for name in ("report.html", "summary.md"))
     assert 'id="w4-added"' in page.read_text()
