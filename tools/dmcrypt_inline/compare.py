@@ -10,7 +10,7 @@ from . import labels, measurements
 from .errors import UserError
 from .measurements import RAW, Load, Measurement, Results
 from .progress import say
-from .stats import BASELINE, ERROR, METRICS, Metric, Ratio, between, default_of, direction, ratio, raw_of, word
+from .stats import BASELINE, ERROR, FEW, METRICS, Metric, Ratio, between, default_of, direction, ratio, raw_of, word
 
 TO = ("default", "raw")  # what a cell can be divided by
 SAME = ("kernel_release", "kernel_flavour", "accel", "cpu", "modules")  # of the environment; said when different
@@ -57,9 +57,8 @@ def rows(first: Results, second: Results, metric: Metric, to: str) -> list[Row]:
         if ratios[0] is None or ratios[1] is None:
             continue
         times, interval = between(ratios[0], ratios[1])
-        verdict = word(direction(interval), metric)
-        if interval is None:
-            verdict += f" (too few rounds to tell: {ratios[0].rounds} and {ratios[1].rounds})"
+        few = f"{FEW}: {ratios[0].rounds} and {ratios[1].rounds}"
+        verdict = word(direction(interval), metric) if interval else few
         reference = labels.cell(references[0])
         found.append(Row(cell.load, labels.cell(cell), reference, ratios[0], ratios[1], times, interval, verdict))
     return found

@@ -73,7 +73,7 @@ def provoked(test: str) -> tuple[str, ...]:
 
 
 def boots_with(test: str) -> tuple[str, ...]:
-    """The kernel arguments after "# Boots with: " at the top of a test: its guest has them instead of the usual ones."""
+    """The kernel arguments after "# Boots with: " at the top of a test, which replace the usual ones in its guest."""
     return _said(test, "# Boots with: ")
 
 

@@ -15,7 +15,7 @@ from .errors import UserError
 from .measurements import RAW, Results
 from .paths import build_dir
 from .progress import say, step
-from .stats import ERROR, METRICS
+from .stats import ERROR, FEW, METRICS
 from .targets import TOOLS
 
 TEMPLATE = TOOLS / "report" / "report.html"
@@ -105,8 +105,8 @@ def facts(results: Results) -> list[tuple[str, str]]:
         ("queue", _short(found.get("queue_hash"))),
     ]
     rows += [(f"dm-crypt.c, {name}", f"blob {_short(blob)}") for name, blob in dict(found.get("modules", {})).items()]
-    rows += [("cryptsetup", f"{found.get('cryptsetup')}, queue {_short(found.get('cryptsetup_queue_hash'))}")]
-    return rows + [(str(name), str(version)) for name, version in dict(found.get("tools", {})).items()]
+    rows += [("cryptsetup, ours", f"{found.get('cryptsetup')}, queue {_short(found.get('cryptsetup_queue_hash'))}")]
+    return rows + [(f"{name} of the host", str(version)) for name, version in dict(found.get("tools", {})).items()]
 
 
 def _short(name: object) -> str:
@@ -157,7 +157,7 @@ def _summary(results: Results) -> str:
         elif workload not in OVERVIEW:
             lines += ["See report.html."]
         else:
-            lines += [f"'{tables.SAME}': no difference.", ""]
+            lines += [f"'{tables.SAME}': no difference. '{tables.UNTOLD}': {FEW}.", ""]
             lines += ["\n\n".join(_overview(results, workload, *asked) for asked in OVERVIEW[workload])]
     return "\n".join(lines) + "\n"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -59,7 +60,6 @@ def environment(machine: Machine, accel: str) -> Environment:
         "cryptsetup": ("/sbin/cryptsetup", "--version"),
         "dmsetup": ("/sbin/dmsetup", "--version"),
     }
-    # dmsetup, run by an ordinary user, gives its version and then an error about the driver's.
     said = {name: run(argv, log=log, timeout=60, check=False).output for name, argv in versions.items()}
     return Environment(
         target=kernel.target,
@@ -72,8 +72,16 @@ def environment(machine: Machine, accel: str) -> Environment:
         modules={name: module.source for name, module in machine.modules.items()},
         cryptsetup=machine.cryptsetup.version,
         cryptsetup_queue_hash=machine.cryptsetup.queue_hash,
-        tools={name: (text.splitlines() or ["unknown"])[0].strip() for name, text in said.items()},
+        tools={name: version(text) for name, text in said.items()},
     )
+
+
+def version(said: str) -> str:
+    """The first line with a version in what a program said; "unknown" when there is none.
+
+    dmsetup also says that it cannot ask the driver, before or after.
+    """
+    return next((line.strip() for line in said.splitlines() if re.search(r"\d\.\d", line)), "unknown")
 
 
 def cpu_model(cpuinfo: str) -> str:

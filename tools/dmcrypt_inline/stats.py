@@ -24,6 +24,7 @@ BASELINE = ("base", "default")  # variant and mode that everything is compared w
 # How often a verdict may be wrong where there is no difference. At 1/10 five rounds, of which all must agree, can
 # tell one (their true rate is 1/16); at 1/20 it would take six.
 ERROR = Fraction(1, 10)
+FEW = "too few rounds to tell"
 
 
 @dataclass(frozen=True)
@@ -122,9 +123,8 @@ class Ratio:
         return direction(self.interval)
 
     def verdict(self, metric: Metric = THROUGHPUT) -> str:
-        """The direction in the metric's word, or 'no difference', with the reason when that is a lack of rounds."""
-        few = "" if self.interval else f" (too few rounds to tell: {self.rounds})"
-        return word(self.direction, metric) + few
+        """The direction in the metric's word, 'no difference', or that there are too few rounds to tell."""
+        return word(self.direction, metric) if self.interval else f"{FEW}: {self.rounds}"
 
 
 def direction(interval: tuple[float, float] | None) -> int:

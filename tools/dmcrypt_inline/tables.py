@@ -81,7 +81,8 @@ def _cost_row(results: Results, cell: Measurement) -> tuple[str, ...]:
 def overview(results: Results, workload: str, metric: Metric, to: str) -> Table:
     """A row a load, a column a cell: the ratios to the raw device ("raw") or the base's default path ("default").
 
-    SAME stands behind those that tell no difference. Columns without a ratio are left out.
+    SAME stands behind those that tell no difference, UNTOLD behind those of too few
+    rounds. Columns without a ratio are left out.
     """
     of = loads(results, workload)
     found: dict[tuple[Load, str], Ratio] = {}
@@ -95,11 +96,12 @@ def overview(results: Results, workload: str, metric: Metric, to: str) -> Table:
     return Table(("", *who), ((setting(of), rows),) if who else ())
 
 
-SAME = "="
+SAME, UNTOLD = "=", "?"
 
 
 def _marked(ratio: Ratio | None) -> str:
-    return labels.ratio_text(ratio) + (f" {SAME}" if ratio and not ratio.direction else "")
+    mark = "" if ratio is None or ratio.direction else f" {SAME if ratio.interval else UNTOLD}"
+    return labels.ratio_text(ratio) + mark
 
 
 CONTEXTS = ("jobs", "kcryptd", "write_thread", "cryptd", "softirq", "irq", "other_threads")

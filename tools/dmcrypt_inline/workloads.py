@@ -152,7 +152,7 @@ CURVES = _cells(_curve_loads(), ("default", "both"))
 PLANS: Mapping[str, Plan] = {
     plan.name: plan
     for plan in (
-        Plan("quick", W1_QUICK, 120),
+        Plan("quick", W1_QUICK, 150),
         Plan("w1", W1, 300),
         Plan("w2", W2, 600),
         Plan("w3", W3, 400),

@@ -12,7 +12,7 @@ import pytest
 
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.measurements import MODES, RAW, Load, Measurement, Results, Sample, read, to_json
-from dmcrypt_inline.results import Environment
+from dmcrypt_inline.results import Environment, version
 from dmcrypt_inline.targets import TOOLS
 from dmcrypt_inline.workloads import PLANS
 
@@ -90,3 +90,18 @@ def test_files_of_another_schema_are_refused(tmp_path: Path) -> None:
     path.write_text("[]")
     with pytest.raises(UserError, match="no results file"):
         read(path)
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("fio-3.33\n", "fio-3.33"),
+        (
+            "/dev/mapper/control: open failed: No such device\nLibrary version:   1.02.185 (2022-05-18)\n",
+            "Library version:   1.02.185 (2022-05-18)",
+        ),
+        ("", "unknown"),
+    ],
+)
+def test_a_program_s_version_is_found_among_its_complaints(said: str, found: str) -> None:
+    assert version(said) == found
