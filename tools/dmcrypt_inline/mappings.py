@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from .measurements import MODES
 from .run import CommandError, Completed
 
 NULL_CIPHER = "capi:ecb(cipher_null)"
+CIPHER = "aes-xts-plain64"
+# Of every mapping with a real cipher, in hex: it protects nothing, and may stand in logs and process arguments.
+FAKE_KEY = "00112233445566778899aabbccddeeff" * 2 + "ffeeddccbbaa99887766554433221100" * 2
 PASSPHRASE = b"not a secret"
 PREFIX = "dmcrypt-inline-"  # of each mapping's name
 
@@ -93,24 +97,28 @@ def knows(mode: str, device: Device, run: Run, *, read_only: bool) -> bool:
 
 
 def luks(device: Device, cryptsetup: str, run_with_input: Run) -> Crypt:
-    """Format the device as LUKS2 and say how its volume is mapped.
+    """Format the device as LUKS2, with the fake key, and say how its volume is mapped.
 
     A volume's mapping is then made with dmsetup, in any mode, as cryptsetup would make it.
+    Raises UserError when that is not with the cipher asked for.
     """
     name = PREFIX + "luks"
     options = ["--type", "luks2", "--batch-mode", "--key-file=-", "--sector-size", "512", "--key-size", "512"]
-    options += ["--cipher", "aes-xts-plain64", "--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000"]
-    run_with_input([cryptsetup, "luksFormat", *options, device.node])
-    run_with_input([cryptsetup, "open", "--key-file=-", "--disable-keyring", device.node, name])
+    options += ["--cipher", CIPHER, "--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000"]
+    with tempfile.NamedTemporaryFile(prefix=PREFIX) as key:
+        key.write(bytes.fromhex(FAKE_KEY))
+        key.flush()
+        run_with_input([cryptsetup, "luksFormat", *options, "--master-key-file", key.name, device.node])
+    run_with_input([cryptsetup, "open", "--key-file=-", device.node, name])
     try:
-        return parse_crypt(run_with_input(["dmsetup", "table", "--showkeys", name]))
+        return parse_crypt(run_with_input(["dmsetup", "table", name]))
     finally:
         run_with_input([cryptsetup, "close", name])
 
 
 def parse_crypt(shown: Completed) -> Crypt:
-    """Cipher, key and offset of the table that dmsetup shows. Raises UserError when it is no dm-crypt table."""
+    """The volume with the fake key whose table dmsetup shows. Raises UserError when it is another kind of table."""
     words: Sequence[str] = shown.output.split()
-    if len(words) < 8 or words[2] != "crypt":
-        raise UserError(f"cryptsetup opened no dm-crypt mapping: {shown.output}")
-    return Crypt(words[3], words[4], int(words[7]))
+    if len(words) < 8 or words[2:4] != ["crypt", CIPHER]:
+        raise UserError(f"cryptsetup opened no mapping with {CIPHER}: {shown.output}")
+    return Crypt(CIPHER, FAKE_KEY, int(words[7]))

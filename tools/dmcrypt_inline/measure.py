@@ -30,8 +30,6 @@ from .stats import settled, spread
 from .workloads import NULL
 
 TRANSIENT = "~ "  # starts a line that the next one replaces on a terminal
-# The key of mappings on a device that must not be written to, in hex: it decrypts nothing that matters.
-FAKE_KEY = "00112233445566778899aabbccddeeff" * 4
 PROGRAM_TIMEOUT = 120.0  # seconds, against a program that hangs
 
 
@@ -128,7 +126,7 @@ class Session:
         if load.cipher == NULL:
             return mappings.NULL
         if not self.order.writes:
-            return Crypt(load.cipher, FAKE_KEY, 0)
+            return Crypt(load.cipher, mappings.FAKE_KEY, 0)
         self._load(self.order.variants[0])
         return mappings.luks(device, self.order.cryptsetup, partial(self.run, stdin=mappings.PASSPHRASE))
 

@@ -146,12 +146,20 @@ def test_tables() -> None:
     plain = "0 131073 crypt capi:ecb(cipher_null) - 0 /dev/ram0 0"
     assert mappings.table(mappings.NULL, DEVICE, "default", 512) == plain
     assert mappings.table(mappings.NULL, DEVICE, "no_read", 512) == f"{plain} 1 no_read_workqueue"
-    luks = mappings.parse_crypt(Completed((), 0, "0 98304 crypt aes-xts-plain64 00ff 0 1:0 32768\n", 0.0))
+    luks = mappings.parse_crypt(Completed((), 0, "0 98304 crypt aes-xts-plain64 :64:logon:x 0 1:0 32768\n", 0.0))
     assert mappings.table(luks, DEVICE, "both", 4096) == (
-        "0 98304 crypt aes-xts-plain64 00ff 0 /dev/ram0 32768 3 no_read_workqueue no_write_workqueue sector_size:4096"
+        f"0 98304 crypt aes-xts-plain64 {mappings.FAKE_KEY} 0 /dev/ram0 32768 "
+        "3 no_read_workqueue no_write_workqueue sector_size:4096"
     )
-    with pytest.raises(UserError, match="no dm-crypt mapping"):
-        mappings.parse_crypt(Completed((), 0, "0 98304 linear 1:0 0\n", 0.0))
+    for other in ("0 98304 linear 1:0 0\n", "0 98304 crypt aes-cbc-essiv:sha256 :32:logon:x 0 1:0 32768\n"):
+        with pytest.raises(UserError, match="no mapping with aes-xts-plain64"):
+            mappings.parse_crypt(Completed((), 0, other, 0.0))
+
+
+def test_the_fake_key_has_two_different_halves() -> None:
+    key = bytes.fromhex(mappings.FAKE_KEY)
+    assert len(key) == 64
+    assert key[:32] != key[32:]
 
 
 SHOWN = "0 131072 crypt capi:ecb(cipher_null) 0 0 1:0 0"
