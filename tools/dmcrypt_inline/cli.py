@@ -15,6 +15,7 @@ from .bench import Wanted
 from .compare import TO
 from .errors import UserError
 from .progress import say
+from .run import stop_all
 from .stats import METRICS
 from .targets import DEFAULT, TARGETS
 from .workloads import PLANS
@@ -163,7 +164,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run one stage; returns the exit status: 0 done, 1 failed, 130 interrupted."""
     given = parser().parse_args(arguments)
     clean_environment()
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     own = {"LINUX": given.linux, "CRYPTSETUP": given.cryptsetup}
     request = commands.Request(
         given.target,
@@ -196,5 +198,6 @@ def _bench(given: argparse.Namespace) -> Wanted:
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    """SIGTERM ends like Ctrl-C: children killed, half-made things removed."""
+    """Children are killed, half-made things removed. Guests may run in other threads, which nobody interrupts."""
+    stop_all()
     raise KeyboardInterrupt

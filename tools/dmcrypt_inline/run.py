@@ -20,6 +20,9 @@ from .errors import UserError
 QUOTED_LINES = 20  # how much of a failed program's output a message repeats
 GRACE = 5.0  # seconds between asking a program to end and killing it
 
+_running: set[subprocess.Popen[bytes]] = set()
+_stopping = threading.Event()
+
 
 @dataclass(frozen=True)
 class Completed:
@@ -66,6 +69,7 @@ def run(
     Raises CommandError when the program is missing or too slow, and, unless
     `check` is False, when its exit status is not 0.
     """
+    _go_on()
     args = tuple(str(a) for a in argv)
     log.parent.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
@@ -89,6 +93,7 @@ def run(
         except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
             never = Completed(args, -1, "", 0.0)
             raise CommandError(f"could not start {args[0]}: {error}", never, log) from error
+        _running.add(process)
         reader = threading.Thread(target=_keep, args=(process, kept, sink, on_line), daemon=True)
         reader.start()
         try:
@@ -100,7 +105,9 @@ def run(
             _kill_group(process)
             raise
         finally:
+            _running.discard(process)
             reader.join(GRACE)  # what the program left running in the background may hold its output open
+    _go_on()
     seconds = time.monotonic() - start
     output = bytes(kept).decode(errors="replace")
     if timed_out:
@@ -110,6 +117,18 @@ def run(
     if check and process.returncode != 0:
         raise CommandError(f"{args[0]} ended with exit status {process.returncode}", completed, log)
     return completed
+
+
+def stop_all() -> None:
+    """End every program that runs, in whatever thread; `run` starts no other and raises UserError from now on."""
+    _stopping.set()
+    for process in list(_running):
+        _kill_group(process)
+
+
+def _go_on() -> None:
+    if _stopping.is_set():
+        raise UserError("interrupted")
 
 
 def _keep(

@@ -16,6 +16,7 @@ from .results import Counts, environment, write
 
 QUICK_SECONDS, FULL_SECONDS = 3600.0, 10800.0  # against a guest that hangs, not to hurry one
 CRYPTSETUP_SECONDS = 4800.0
+AT_ONCE = 2  # guests: each mostly keeps one CPU busy
 
 
 def _guests(machine: Machine, stage: str, *, quick: bool) -> Guests:
@@ -29,7 +30,8 @@ def _guests(machine: Machine, stage: str, *, quick: bool) -> Guests:
 def selftest(machine: Machine, quick: bool, variant: str) -> Counts:
     """The kselftests against a variant, each line as it comes. Writes build/<target>/selftest/results.json."""
     guests = _guests(machine, "selftest", quick=quick)
-    results = _selftests(guests, machine.modules[variant], quick)
+    seconds = QUICK_SECONDS if quick else FULL_SECONDS
+    results = _selftests(guests, machine.modules[variant], seconds, AT_ONCE)
     return _close(machine, guests, "selftest", results, [])
 
 
@@ -48,11 +50,11 @@ def test(debug: Machine, fast: Machine, sample: Sequence[Mutant]) -> Counts:
     """
     guests = _guests(debug, "test", quick=True)
     quiet = _guests(fast, "test", quick=True)
-    with ThreadPoolExecutor(1) as pool:  # one guest beside ours: each mostly keeps one CPU busy
+    with ThreadPoolExecutor(1) as pool:  # one guest beside ours, as AT_ONCE
         cryptsetup = pool.submit(_cryptsetup, quiet, fast.modules)
         proofs = pool.submit(prove, guests, [(mutant, debug.modules[mutant.name]) for mutant in sample], 1)
         try:
-            results = _selftests(guests, debug.modules["series"], quick=True)
+            results = _selftests(guests, debug.modules["series"], QUICK_SECONDS, 1)
             theirs, skips = cryptsetup.result()
             proved = [*skips, *proofs.result()]
         finally:
@@ -60,9 +62,32 @@ def test(debug: Machine, fast: Machine, sample: Sequence[Mutant]) -> Counts:
     return _close(debug, guests, "test", [*results, *theirs], proved)
 
 
-def _selftests(guests: Guests, module: Module, quick: bool) -> list[TestResult]:
-    loud = replace(guests, out=guests.out / module.name, on_line=lambda line: say(f"    {line}"))
-    return _say_faults(loud.run(module, names(GROUP), QUICK_SECONDS if quick else FULL_SECONDS))
+def _selftests(guests: Guests, module: Module, seconds: float, at_once: int) -> list[TestResult]:
+    """The kselftests, divided among `at_once` guests beside each other; each guest has `seconds`."""
+    tests = names(GROUP)
+
+    def share(number: int) -> list[TestResult]:
+        out = guests.out / (f"{module.name}-{number}" if at_once > 1 else module.name)
+        return replace(guests, out=out, on_line=Told(named=at_once > 1)).run(module, tests[number::at_once], seconds)
+
+    with ThreadPoolExecutor(at_once) as pool:
+        found = {result.name: result for results in pool.map(share, range(at_once)) for result in results}
+    return _say_faults([found[test] for test in tests])
+
+
+class Told:
+    """Prints what tests say as it comes; `named`: each line with its test's name, where guests speak by turns."""
+
+    def __init__(self, *, named: bool) -> None:
+        self.named = named
+        self.test = ""
+
+    def __call__(self, line: str) -> None:
+        """Print a line of a guest's output; tests.sh begins each test with "# group/name"."""
+        begins = line.removeprefix("# ")
+        if begins != line and begins.startswith(f"{GROUP}/"):
+            self.test = begins.removeprefix(f"{GROUP}/")
+        say(f"    {self.test}: {line}" if self.named and self.test else f"    {line}")
 
 
 def _cryptsetup(guests: Guests, modules: Mapping[str, Module]) -> tuple[list[TestResult], list[Proof]]:

@@ -345,3 +345,30 @@ def test_a_test_that_runs_on_the_base_is_a_failure() -> None:
     skipped = guest_tests.TestResult("dm-crypt/a", parse("1..0 # SKIP no flags\n"), 4, ())
     assert not suites.skips(ran).proved
     assert suites.skips(skipped) == mutants.Proof("base", "a", True, "skipped: no flags")
+
+
+def test_the_selftests_are_divided_among_guests(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
+    results = suites._selftests(guests, module(tmp_path, "series"), 20.0, 2)
+    assert [result.name for result in results] == guest_tests.names("dm-crypt")
+    assert all(result.counts.passed == 1 for result in results)
+    assert {path.name for path in guests.out.iterdir()} >= {"series-0", "series-1"}
+
+
+def test_lines_of_two_guests_carry_the_name_of_their_test(capsys: pytest.CaptureFixture[str]) -> None:
+    for named in (True, False):
+        told = suites.Told(named=named)
+        for line in ("booting", "# dm-crypt/bad_arguments", "ok 1 a", "# a remark"):
+            told(line)
+    assert capsys.readouterr().out.splitlines() == [
+        "    booting",
+        "    bad_arguments: # dm-crypt/bad_arguments",
+        "    bad_arguments: ok 1 a",
+        "    bad_arguments: # a remark",
+        "    booting",
+        "    # dm-crypt/bad_arguments",
+        "    ok 1 a",
+        "    # a remark",
+    ]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline.run import CommandError, run
+from dmcrypt_inline.errors import UserError
+from dmcrypt_inline.run import CommandError, run, stop_all
 
 
 def test_output_is_returned_and_appended_to_the_log(tmp_path: Path) -> None:
@@ -38,6 +40,22 @@ def test_what_stays_in_the_background_is_not_waited_for(tmp_path: Path, monkeypa
     begin = time.monotonic()
     assert run(["sh", "-c", "sleep 20 & echo done"], log=tmp_path / "log", timeout=10).output == "done\n"
     assert time.monotonic() - begin < 10
+
+
+def test_all_that_runs_can_be_stopped_from_another_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dmcrypt_inline.run._stopping", threading.Event())
+    begin = time.monotonic()
+    with ThreadPoolExecutor(1) as pool:
+        sleeping = pool.submit(run, ["sleep", "60"], log=tmp_path / "log", timeout=60)
+        while "$ sleep" not in ((tmp_path / "log").read_text() if (tmp_path / "log").exists() else ""):
+            time.sleep(0.01)
+        time.sleep(0.2)
+        stop_all()
+        with pytest.raises(UserError, match="interrupted"):
+            sleeping.result()
+    assert time.monotonic() - begin < 20
+    with pytest.raises(UserError, match="interrupted"):
+        run(["true"], log=tmp_path / "log", timeout=10)
 
 
 def test_standard_input_and_environment_reach_the_program(tmp_path: Path) -> None:
