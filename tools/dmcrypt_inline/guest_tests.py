@@ -12,6 +12,7 @@ from . import ktap
 from .build import Kernel, Module
 from .build_cryptsetup import Cryptsetup
 from .complaints import Complaint, scan
+from .errors import UserError
 from .guest import GRACE, GuestResult, run_guest
 from .results import Counts
 from .targets import TOOLS
@@ -159,6 +160,11 @@ class Guests:
         blamed = blame(console, scan(console), tests)
         if blamed[""] or not (guest.results / f"{tests[0]}.ktap").exists():
             guest.require_success()
+        if f"{MARK}{tests[0]}" not in console:
+            raise UserError(
+                f"the kernel of guest {guest.name} wrote nothing to its console when {tests[0]} began: "
+                f"what it complains about would go unseen\n  console: {guest.console}"
+            )
         return [_read(guest, name, unprovoked(blamed[name], provoked(name))) for name in tests]
 
 

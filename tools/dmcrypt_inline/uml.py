@@ -22,7 +22,8 @@ def command(
         kernel.image,
         f"mem={memory}",
         *("root=none", "rootfstype=hostfs", "rootflags=/", "ro"),
-        *("stderr=1", "con=null", f"uml_dir={place}/", f"umid={NAME}"),
+        # "stderr" is a console for the boot only; afterwards the first of the others writes there.
+        *("stderr=1", "con=null", "con0=null,fd:2", f"uml_dir={place}/", f"umid={NAME}"),
         f'init="{init}"',
         # What the kernel does not know and has a "=" becomes part of init's environment.
         f'guest_share="{share}"',

@@ -246,11 +246,18 @@ CRYPTSETUP = Cryptsetup("cryptsetup-2.3", Path("a prefix"), Path("tests"), "2.3.
 
 
 def make_guests(
-    kernel: Kernel, place: Path, monkeypatch: pytest.MonkeyPatch, said: str, status: int = 0
+    kernel: Kernel,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    said: str,
+    *,
+    status: int = 0,
+    mark: str = "guest test: $test",
 ) -> guest_tests.Guests:
     """Guests in which each test says `said` and ends with `status`."""
     body = (
         '. "$SHARE/input/environment"; cd "$SHARE/results"; for test in $TESTS; do mkdir -p "${test%/*}"; '
+        f'echo "{mark}"; '
         f"printf '{said}' >$test.ktap; echo {status} >$test.status; done; "
         f'cp ../input/environment {place}/seen; echo 0 >"$SHARE/status"'
     )
@@ -288,6 +295,14 @@ def test_tests_that_want_other_kernel_arguments_get_a_guest_of_their_own(
     assert "kmemleak=off" in booted["out"] and "kmemleak=on" not in booted["out"]
     assert "kmemleak=on" in booted["out-from-two"] and "kmemleak=off" not in booted["out-from-two"]
     assert all("cryptd_max_cpu_qlen=4" in text for text in booted.values())
+
+
+def test_a_kernel_that_does_not_write_to_its_console_is_an_error(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n", mark="silence")
+    with pytest.raises(UserError, match="would go unseen"):
+        guests.run(module(tmp_path, "series"), ["dm-crypt/table_roundtrip"], 20.0)
 
 
 def test_only_what_is_executable_is_a_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,7 +346,7 @@ def test_mutants_are_chosen_by_name() -> None:
 def test_a_mutant_is_caught_by_a_failure_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, status: int, found: str
 ) -> None:
-    guests = make_guests(make_kernel(tmp_path), tmp_path, monkeypatch, said, status)
+    guests = make_guests(make_kernel(tmp_path), tmp_path, monkeypatch, said, status=status)
     wrong = mutants.Mutant("wrong", tmp_path / "wrong.patch", ("dm-crypt/bad_arguments",))
     [proof] = mutants.prove(guests, [(wrong, module(tmp_path, "wrong"))], 1)
     proved = found != "nothing"
