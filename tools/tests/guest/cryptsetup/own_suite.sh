@@ -6,6 +6,10 @@
 # what one of them lacks makes that one a skip. Endangers: they use mappings and modules
 # by fixed names (dummy, scsi_debug), so no other test may run beside them.
 # Provokes: I/O error
+# Provokes: INTEGRITY AEAD ERROR
+
+# The second comes where api-test-2 opens volumes whose tags nobody wrote yet: udev
+# looks at every new device.
 
 here=$(dirname "$0")
 . "$here/../dm-crypt/ktap.sh"
