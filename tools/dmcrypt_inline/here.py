@@ -24,6 +24,7 @@ from .workloads import BRD, Cell, Plan
 
 RUNNING = "running"  # the variant's name, and where its results lie below build/
 NEEDED = ("fio", "dmsetup", "blockdev", "modprobe", "cryptsetup")
+CLEANUP = 120.0  # seconds in which an interrupted measurement removes its mappings and devices from the user's machine
 SYSTEM_PATH = "/usr/sbin:/sbin"  # where they lie, which is not in every user's PATH
 
 
@@ -62,6 +63,7 @@ def measure_here(plan: Plan, device: str, destroy: str) -> Outcome:
             env={"PYTHONPATH": str(TOOLS)},
             check=False,
             on_line=terminal.line,
+            grace=CLEANUP,
         )
     if done.returncode != 0:
         raise UserError(f"the measurement failed\n{done.output.strip().splitlines()[-1]}\n  log: {out / 'output.log'}")

@@ -18,9 +18,9 @@ from typing import BinaryIO
 from .errors import UserError
 
 QUOTED_LINES = 20  # how much of a failed program's output a message repeats
-GRACE = 5.0  # seconds between asking a program to end and killing it
+GRACE = 5.0  # seconds between asking a program to end and killing it, where `run` is not told others
 
-_running: set[subprocess.Popen[bytes]] = set()
+_running: dict[subprocess.Popen[bytes], float] = {}  # and the grace of each
 _stopping = threading.Event()
 
 
@@ -59,6 +59,7 @@ def run(
     stdin: bytes | None = None,
     check: bool = True,
     on_line: Callable[[str], None] | None = None,
+    grace: float | None = None,
 ) -> Completed:
     """Run a program and return what it wrote (stdout and stderr together).
 
@@ -66,6 +67,7 @@ def run(
     `timeout` is in seconds; past it the program and all its children are killed.
     `env` is added to the caller's environment; messages are in English.
     `on_line` gets each whole line as it comes, in a thread of its own.
+    `grace` is how many seconds a program that is to end early has to clean up (default: GRACE).
     Raises CommandError when the program is missing or too slow, and, unless
     `check` is False, when its exit status is not 0.
     """
@@ -93,19 +95,20 @@ def run(
         except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
             never = Completed(args, -1, "", 0.0)
             raise CommandError(f"could not start {args[0]}: {error}", never, log) from error
-        _running.add(process)
+        grace = GRACE if grace is None else grace
+        _running[process] = grace
         reader = threading.Thread(target=_keep, args=(process, kept, sink, on_line), daemon=True)
         reader.start()
         try:
             process.wait(timeout)
         except subprocess.TimeoutExpired:
             timed_out = True
-            _kill_group(process)
+            _kill_group(process, grace)
         except BaseException:  # Ctrl-C too: leave no child behind, then go on falling
-            _kill_group(process)
+            _kill_group(process, grace)
             raise
         finally:
-            _running.discard(process)
+            _running.pop(process, None)
             reader.join(GRACE)  # what the program left running in the background may hold its output open
     _go_on()
     seconds = time.monotonic() - start
@@ -122,8 +125,8 @@ def run(
 def stop_all() -> None:
     """End every program that runs, in whatever thread; `run` starts no other and raises UserError from now on."""
     _stopping.set()
-    for process in list(_running):
-        _kill_group(process)
+    for process, grace in list(_running.items()):
+        _kill_group(process, grace)
 
 
 def _go_on() -> None:
@@ -148,12 +151,12 @@ def _keep(
                 told = max(told, whole)
 
 
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End the program and its children. Asked first, so that make removes half-made files."""
+def _kill_group(process: subprocess.Popen[bytes], grace: float) -> None:
+    """End the program and its children. Asked first and given `grace` seconds: make removes half-made files."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)  # the group that start_new_session made
         except ProcessLookupError:
             break
         with contextlib.suppress(subprocess.TimeoutExpired):  # the second signal cannot be refused
-            process.wait(GRACE)
+            process.wait(grace)

@@ -5,6 +5,10 @@
 # the host's root lacks, run enter.sh, end the guest. The kernel's command line
 # gives $guest_share and $guest_script.
 
+if [ $$ -ne 1 ]; then
+	echo "$0: only for the first program of a guest; on a running machine it would mount over /run and end it" >&2
+	exit 1
+fi
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 mount -t proc proc /proc
 mount -t sysfs sys /sys

@@ -257,7 +257,7 @@ def make_guests(
     """Guests in which each test says `said` and ends with `status`."""
     body = (
         '. "$SHARE/input/environment"; cd "$SHARE/results"; for test in $TESTS; do mkdir -p "${test%/*}"; '
-        f'echo "{mark}"; '
+        f'echo "{mark}"; echo "# $test" >>"$SHARE/output"; '
         f"printf '{said}' >$test.ktap; echo {status} >$test.status; done; "
         f'cp ../input/environment {place}/seen; echo 0 >"$SHARE/status"'
     )
@@ -370,6 +370,7 @@ def test_the_selftests_are_divided_among_guests(
     assert [result.name for result in results] == guest_tests.names("dm-crypt")
     assert all(result.counts.passed == 1 for result in results)
     assert {path.name for path in guests.out.iterdir()} >= {"series-0", "series-1"}
+    assert "    table_roundtrip: # dm-crypt/table_roundtrip" in capsys.readouterr().out.splitlines()
 
 
 def test_lines_of_two_guests_carry_the_name_of_their_test(capsys: pytest.CaptureFixture[str]) -> None:

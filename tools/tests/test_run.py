@@ -112,6 +112,15 @@ def test_a_program_that_ignores_the_polite_signal_is_killed(tmp_path: Path, monk
     assert "up" in caught.value.completed.output
 
 
+def test_a_program_gets_the_time_that_its_cleanup_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dmcrypt_inline.run.GRACE", 0.1)
+    tidy = "trap 'sleep 1; echo tidied; exit 1' TERM; echo up; sleep 60 & wait"
+    for grace, expected in ((None, "up\n"), (30.0, "up\ntidied\n")):
+        with pytest.raises(CommandError) as caught:
+            run(["sh", "-c", tidy], log=tmp_path / "log", timeout=1, grace=grace)
+        assert caught.value.completed.output == expected
+
+
 def alive(pid: int) -> bool:
     """Whether the process still runs; one that ended and was not waited for does not."""
     try:
