@@ -9,7 +9,7 @@
 # Endangers: other programs may see atomic allocations fail: run it in a guest.
 #
 # Requests are held by a crypto queue, so it has to be longer than the pool.
-# Boots with: cryptd.cryptd_max_cpu_qlen=1000
+# Kernel arguments: cryptd.cryptd_max_cpu_qlen=1000
 
 here=$(dirname "$0")
 . "$here/ktap.sh"

@@ -3,9 +3,9 @@
 #
 # Claim: an error of the device below reaches the caller, once for each request,
 # in every mode; requests beside it succeed; nothing is kept that was allocated.
-# Needs: root, dmsetup, fio, null_blk, dm-flakey and dm-dust.
+# Needs: root, dmsetup, fio, null_blk, dm-flakey and dm-dust; kmemleak for its claim.
 # Endangers: nothing but devices of its own.
-# Boots with: kmemleak=on
+# Kernel arguments: kmemleak=on
 
 here=$(dirname "$0")
 . "$here/ktap.sh"

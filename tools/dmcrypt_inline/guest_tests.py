@@ -73,9 +73,9 @@ def provoked(test: str) -> tuple[str, ...]:
     return _said(test, "# Provokes: ")
 
 
-def boots_with(test: str) -> tuple[str, ...]:
-    """The kernel arguments after "# Boots with: " at the top of a test, which replace the usual ones in its guest."""
-    return _said(test, "# Boots with: ")
+def kernel_arguments(test: str) -> tuple[str, ...]:
+    """What a test wants to be booted with: after "# Kernel arguments: " at its top, in place of the usual ones."""
+    return _said(test, "# Kernel arguments: ")
 
 
 def replaced(usual: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
@@ -116,11 +116,11 @@ class Guests:
         when a guest does not get to its first test.
         """
         results: list[TestResult] = []
-        left = sorted(tests, key=boots_with)
+        left = sorted(tests, key=kernel_arguments)
         first = left[:1]
         while left:
             out = self.out if left[:1] == first else self.out.with_name(f"{self.out.name}-from-{Path(left[0]).name}")
-            alike = [test for test in left if boots_with(test) == boots_with(left[0])]
+            alike = [test for test in left if kernel_arguments(test) == kernel_arguments(left[0])]
             batch = self._boot(module, alike, out, timeout)
             ended = [result for result in batch if result.status is not None]
             if len(ended) < len(batch):
@@ -149,7 +149,7 @@ class Guests:
                 "DM_CRYPT_QUICK": "1" if self.quick else "",
                 "KTAP_FAIL_FAST": "1" if self.fail_fast else "",
             },
-            kernel_args=replaced(self.kernel_args, boots_with(tests[0])),
+            kernel_args=replaced(self.kernel_args, kernel_arguments(tests[0])),
             expected=[pattern for test in tests for pattern in provoked(test)],
             grace=self.grace,
             on_line=self.on_line,

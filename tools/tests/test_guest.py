@@ -287,7 +287,7 @@ def test_tests_that_want_other_kernel_arguments_get_a_guest_of_their_own(
     guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
     monkeypatch.setattr(guest_tests, "TESTS", tmp_path / "tests")
     (tmp_path / "tests").mkdir()
-    for name, wants in (("one", ""), ("two", "# Boots with: kmemleak=on\n"), ("three", "")):
+    for name, wants in (("one", ""), ("two", "# Kernel arguments: kmemleak=on\n"), ("three", "")):
         (tmp_path / "tests" / f"{name}.sh").write_text(f"#!/bin/sh\n{wants}")
     results = guests.run(module(tmp_path, "series"), ["one", "two", "three"], 20.0)
     assert [result.name for result in results] == ["one", "three", "two"]
