@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
@@ -95,7 +95,9 @@ def run(machine: Machine, plan: Plan, further: Mapping[str, Path]) -> Outcome:
     out = build_dir(kernel.target) / "bench"
     chosen = machine.accel()
     files = {**{name: module.path for name, module in machine.modules.items()}, **further}
-    order = Order(plan, _variants(files), str(machine.cryptsetup.prefix / "sbin" / "cryptsetup"))
+    variants = _variants(files)
+    plan = stretched(plan, variants)
+    order = Order(plan, variants, str(machine.cryptsetup.prefix / "sbin" / "cryptsetup"))
     say(f"measuring {plan.name} on Linux {kernel.release} ({kernel.flavour}, {chosen}): {', '.join(files)}")
     say(f"at most {plan.seconds / 60:.0f} min; console: {out / 'guest' / 'console.log'}")
     started, begin = now(), time.monotonic()
@@ -169,6 +171,14 @@ def _variants(files: Mapping[str, Path]) -> tuple[Variant, ...]:
         )
         for name in files
     )
+
+
+def stretched(plan: Plan, variants: Sequence[Variant]) -> Plan:
+    """The plan, whose time limit is made for base and series, with as much more as further variants take."""
+    todo = orders.parts(plan.cells)
+    made_for = [variant for variant in variants if variant.strict]
+    times = sum(part.count(variants) for part in todo) / sum(part.count(made_for) for part in todo)
+    return replace(plan, seconds=plan.seconds * times)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from .checks import run_checks
 from .errors import UserError
 from .gitrepo import git
 from .here import measure_here
-from .host import ensure_packages, python_env
+from .host import ensure_packages, enter_python_env, python_env
 from .lint import source_checks
 from .machine import Machine
 from .mutants import SAMPLE, Mutant, named
@@ -122,7 +122,7 @@ def demo(request: Request) -> int:
     """The whole way on the fast kernel, with the patched cryptsetup; the exit status is the demo's."""
     target = request.kernel_target()
     ensure_packages("base", "build", "cryptsetup", "guest")
-    python_env()
+    enter_python_env()
     machine = _machine(request, _tree(target, request), "fast", ("base", "series"))
     return demo_stage.run(machine)
 

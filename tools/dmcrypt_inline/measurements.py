@@ -56,7 +56,7 @@ class Sample:
 
     `round` counts from 1; samples of one round were taken close to each other. `seconds`
     is the time measured, without the warm-up; `bytes` and `ios` were moved in it, both
-    directions together. `latency_us` maps "p50", "p99", "p99.9" and "mean" to microseconds
+    directions together. `latency_us` maps "mean", "p50", "p99", "p99.9" and further percentiles to microseconds
     from submission to completion. `cpu_seconds` maps "user", "system", "softirq" and "irq"
     to CPU time of the whole machine; `by_context` maps "jobs" (fio's own), "kcryptd",
     "write_thread", "cryptd" and "other_threads" to CPU time of these threads, "softirq" and

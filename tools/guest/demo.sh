@@ -1,13 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The demonstration: tables, a LUKS2 volume, a short measurement. Needs the
-# modules $INPUT/variants/{base,series}.ko, our cryptsetup below
-# $CRYPTSETUP_PREFIX and $ROUNDS; leaves fio's JSON and the tables it measured
-# in $RESULTS.
-
-here=$(dirname "$0")
-. "$here/w1.sh"
+# What the demonstration shows: tables, a LUKS2 volume. Needs the module
+# $INPUT/variants/series.ko and our cryptsetup below $CRYPTSETUP_PREFIX.
 
 BOTH="no_read_workqueue no_write_workqueue"
 NULL_CIPHER="capi:ecb(cipher_null) -"
@@ -19,10 +14,6 @@ die() {
 
 same() { # WHAT EXPECTED ACTUAL
 	[ "$2" = "$3" ] || die "$1: expected \"$2\", got \"$3\""
-}
-
-load() { # VARIANT
-	insmod "$INPUT/variants/$1.ko" || die "the module $1 does not load"
 }
 
 version() {
@@ -105,15 +96,8 @@ luks() {
 }
 
 modprobe brd rd_nr=1 rd_size=65536 || die "no RAM disk"
-load series
+insmod "$INPUT/variants/series.ko" || die "the module does not load"
 echo "== dm-crypt target version: $(version)"
 same "target version" "v1.22.0" "$(version)"
 tables
 luks
-rmmod dm_crypt || die "rmmod"
-
-echo "== Throughput: RAM disk, null cipher, 4k, one job"
-for ((round = 1; round <= ROUNDS; round++)); do
-	w1_round "$round"
-	echo "   round $round of $ROUNDS"
-done

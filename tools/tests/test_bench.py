@@ -8,9 +8,10 @@ import pytest
 from small import SOURCE, git, git_tree, make_target
 
 from dmcrypt_inline import cli, commands
-from dmcrypt_inline.bench import Terminal, Wanted, named_variants, steps
+from dmcrypt_inline.bench import Terminal, Wanted, named_variants, steps, stretched
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.here import measure_here
+from dmcrypt_inline.orders import BASE_KINDS, QUEUE_KINDS, Variant
 from dmcrypt_inline.series import Tree
 from dmcrypt_inline.workloads import PLANS
 
@@ -42,6 +43,14 @@ def test_variants_by_name(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=why):
             named_variants([word])
+
+
+def test_further_variants_get_time_of_their_own() -> None:
+    usual = (Variant("base", BASE_KINDS, "b.ko", strict=True), Variant("series", QUEUE_KINDS, "s.ko", strict=True))
+    plan = PLANS["quick"]  # raw and base each way, four modes each way of the others
+    assert stretched(plan, usual) == plan
+    mine = Variant("mine", QUEUE_KINDS, "m.ko", strict=False)
+    assert stretched(plan, (*usual, mine)).seconds == pytest.approx(plan.seconds * 20 / 12)
 
 
 @pytest.mark.parametrize(
