@@ -17,6 +17,7 @@ from .results import Counts, environment, write
 QUICK_SECONDS, FULL_SECONDS = 3600.0, 10800.0  # against a guest that hangs, not to hurry one
 CRYPTSETUP_SECONDS = 4800.0
 AT_ONCE = 2  # guests: each mostly keeps one CPU busy
+SHARES = 4  # for each guest at a time: tests take from seconds to minutes, a boot 20 seconds
 
 
 def _guests(machine: Machine, stage: str, *, quick: bool) -> Guests:
@@ -63,15 +64,19 @@ def test(debug: Machine, fast: Machine, sample: Sequence[Mutant]) -> Counts:
 
 
 def _selftests(guests: Guests, module: Module, seconds: float, at_once: int) -> list[TestResult]:
-    """The kselftests, divided among `at_once` guests beside each other; each guest has `seconds`."""
+    """The kselftests in `at_once` guests beside each other; each guest has `seconds`.
+
+    More than one: a guest gets few tests and then makes way, so that the last ones end together.
+    """
     tests = names(GROUP)
+    shares = at_once * SHARES if at_once > 1 else 1
 
     def share(number: int) -> list[TestResult]:
-        out = guests.out / (f"{module.name}-{number}" if at_once > 1 else module.name)
-        return replace(guests, out=out, on_line=Told(named=at_once > 1)).run(module, tests[number::at_once], seconds)
+        out = guests.out / (f"{module.name}-{number}" if shares > 1 else module.name)
+        return replace(guests, out=out, on_line=Told(named=at_once > 1)).run(module, tests[number::shares], seconds)
 
     with ThreadPoolExecutor(at_once) as pool:
-        found = {result.name: result for results in pool.map(share, range(at_once)) for result in results}
+        found = {result.name: result for results in pool.map(share, range(shares)) for result in results}
     return _say_faults([found[test] for test in tests])
 
 
