@@ -11,7 +11,7 @@ here=$(dirname "$0")
 . "$here/ktap.sh"
 . "$here/dm_crypt.sh"
 
-ROUNDS=$(full_or_quick 4 1)
+ROUNDS=$(full_or_quick 2 1)
 
 # has PROGRAM...: or the claim is a skip.
 has() {

@@ -9,7 +9,6 @@ here=$(dirname "$0")
 . "$here/ktap.sh"
 . "$here/dm_crypt.sh"
 
-MANY=$(full_or_quick 100 25)
 SECTORS=2048
 
 # References to the module and threads of mappings, as far as there are any.
@@ -26,16 +25,16 @@ remove_all() {
 	done
 }
 
-# come_and_go CIPHER: in all modes in turn, each on a piece of the disk.
+# come_and_go CIPHER MANY: in all modes in turn, each on a piece of the disk.
 come_and_go() {
-	local before i files="" number key
+	local before i files="" number key many=$2
 
 	before=$(kept)
 	null_disk many 128 irqmode=2 completion_nsec=10000
 	defer remove_all
 	mark_log
 	key=$(key 64)
-	for ((i = 0; i < MANY; i++)); do
+	for ((i = 0; i < many; i++)); do
 		set -- "$1" ${FLAGS[${MODES[i % 4]}]}
 		number=$(($# - 1))
 		dmsetup create "$PREFIX-many-$i" --table \
@@ -44,7 +43,7 @@ come_and_go() {
 		files+=${files:+:}/dev/mapper/$PREFIX-many-$i
 	done
 	verified_io many "$files" --rw=randwrite --bs=8k --iodepth=32 \
-		--io_size=$((MANY * 64))K --size=$((MANY))M
+		--io_size=$((many * 64))K --size=$((many))M
 	remove_all
 	want "mappings left" "" "$(dmsetup ls | grep "^$PREFIX-many-")"
 	want "what is kept" "$before" "$(kept)"
@@ -55,7 +54,7 @@ come_and_go() {
 never_used() {
 	local round rounds before
 
-	rounds=$(full_or_quick 100 30)
+	rounds=$(full_or_quick 50 30)
 	before=$(kept)
 	null_disk unused 16 irqmode=1
 	for ((round = 0; round < rounds; round++)); do
@@ -68,7 +67,7 @@ never_used() {
 
 needs fio null_blk flags
 
-CLAIMS=("come_and_go aes-xts-plain64" "come_and_go $ASYNC_XTS" "never_used aes-xts-plain64")
-quick_claims "come_and_go $ASYNC_XTS" \
+CLAIMS=("come_and_go aes-xts-plain64 25" "come_and_go $ASYNC_XTS 100" "never_used aes-xts-plain64")
+quick_claims "come_and_go $ASYNC_XTS 25" \
 	"never_used aes-xts-plain64"
 run_claims
