@@ -1,4 +1,10 @@
-"""Who used the CPUs: /proc before and after, subtracted."""
+"""Who used the CPUs: /proc before and after, subtracted.
+
+A thread's time is what the scheduler counted, to the nanosecond; time in interrupts
+is that of /proc/stat. Where the kernel has IRQ_TIME_ACCOUNTING, as in our guests,
+both are exact and none is counted twice. Elsewhere interrupts are sampled at clock
+ticks and also lie in the time of the thread they met.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +16,9 @@ from pathlib import Path
 
 PROC = Path("/proc")
 USER_HZ = 100  # ticks a second in /proc/stat and /proc/PID/stat; part of the x86 ABI
-# Columns of the line "cpu" in /proc/stat; see proc(5). "nice" is left out: see measure.busy.
-COLUMNS = {"user": 1, "system": 3, "irq": 6, "softirq": 7}
+# Columns of the line "cpu" in /proc/stat; see proc(5). Those of user and system are sampled at ticks, which
+# miss threads that run for less, as those that wait for each other do: theirs come from the threads.
+COLUMNS = {"irq": 6, "softirq": 7}
 GATE = "dmcrypt-gate"  # what fio's jobs run before and after their I/O; see sampling.py
 WORKER = re.compile(r"kworker/[^-+]*[-+](.*)")  # "+" while it works for the queue, "-" afterwards
 CONTEXTS = ("jobs", "kcryptd", "write_thread", "cryptd", "other_threads")
@@ -19,7 +26,7 @@ CONTEXTS = ("jobs", "kcryptd", "write_thread", "cryptd", "other_threads")
 
 @dataclass(frozen=True)
 class Machine:
-    """Of the whole machine since its boot: CPU seconds by kind, and context switches."""
+    """Of the whole machine since its boot: CPU seconds in interrupts by kind, and context switches."""
 
     cpu: Mapping[str, float]
     switches: int
@@ -27,10 +34,32 @@ class Machine:
 
 @dataclass(frozen=True)
 class Thread:
-    """One thread: the context it belongs to ("" for none of CONTEXTS) and its CPU seconds so far."""
+    """One thread: the context it belongs to ("" for none of CONTEXTS), its CPU seconds so far, those in user mode."""
 
     context: str
     seconds: float
+    user: float
+
+
+@dataclass(frozen=True)
+class Look:
+    """All that is looked at, once."""
+
+    machine: Machine
+    threads: Mapping[int, Thread]
+
+
+@dataclass(frozen=True)
+class Used:
+    """What was used between two looks: CPU seconds by kind and by context, and context switches.
+
+    Both ways of dividing the CPU seconds have the same sum: what the threads of CONTEXTS
+    and the interrupts took. A load beside the measurement and the measuring are left out.
+    """
+
+    cpu: Mapping[str, float]
+    by_context: Mapping[str, float]
+    switches: int
 
 
 def parse_stat(text: str) -> Machine:
@@ -74,7 +103,8 @@ def parse_thread(stat: str, schedstat: str) -> Thread:
     # "0 0 0" is also what a kernel says that does not count (nodelayacct).
     exact = int(schedstat.split(maxsplit=1)[0]) / 1e9 if schedstat else 0.0
     seconds = exact or ticks / USER_HZ
-    return Thread("" if nice else context_of(name), seconds)
+    user = min(seconds, int(fields[11]) / USER_HZ)
+    return Thread("" if nice else context_of(name), seconds, user)
 
 
 def threads(proc: Path = PROC) -> dict[int, Thread]:
@@ -101,20 +131,23 @@ def machine(proc: Path = PROC) -> Machine:
     return parse_stat((proc / "stat").read_text())
 
 
-def used(before: Machine, after: Machine) -> tuple[dict[str, float], int]:
-    """CPU seconds by kind and context switches between two looks."""
-    cpu = {kind: max(0.0, after.cpu[kind] - before.cpu[kind]) for kind in COLUMNS}
-    return cpu, after.switches - before.switches
+def used(before: Look, after: Look) -> Used:
+    """Of threads that were there at both looks, or came between them.
 
-
-def by_context(before: Mapping[int, Thread], after: Mapping[int, Thread]) -> dict[str, float]:
-    """CPU seconds by context of threads that were there at both looks, or came between them.
-
-    A worker counts for the work queue it last worked for.
+    A worker counts for the work queue it last worked for. Time in user mode is known to a tick.
     """
-    found = dict.fromkeys(CONTEXTS, 0.0)
-    for number, thread in after.items():
+    contexts = dict.fromkeys(CONTEXTS, 0.0)
+    user = 0.0
+    for number, thread in after.threads.items():
         if thread.context:
-            earlier = before[number].seconds if number in before else 0.0
-            found[thread.context] += max(0.0, thread.seconds - earlier)
-    return found
+            earlier = before.threads.get(number, Thread(thread.context, 0.0, 0.0))
+            contexts[thread.context] += max(0.0, thread.seconds - earlier.seconds)
+            user += max(0.0, thread.user - earlier.user)
+    all_threads = sum(contexts.values())
+    user = min(user, all_threads)
+    interrupts = {kind: max(0.0, after.machine.cpu[kind] - before.machine.cpu[kind]) for kind in COLUMNS}
+    return Used(
+        cpu={"user": user, "system": all_threads - user, **interrupts},
+        by_context={**contexts, **interrupts},
+        switches=after.machine.switches - before.machine.switches,
+    )

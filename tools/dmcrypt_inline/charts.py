@@ -37,7 +37,7 @@ def w1_panels(results: Results, of: Sequence[Load]) -> tuple[Panel, ...]:
     for number, load in enumerate(of):
         rows = bar_rows(results, load, THROUGHPUT, note)
         title = f"{labels.PARTS['rw'](load)}, {labels.block_sizes(load)}"
-        drawn += [bars(f"w1-{number}", title, "MiB/s (× base:default)", rows)] if rows else []
+        drawn += [bars(f"w1-{number}", title, f"MiB/s (× {labels.baseline(results)})", rows)] if rows else []
     return tuple(drawn)
 
 
@@ -194,8 +194,6 @@ def w5_cost(results: Results) -> Chart | None:
         found = {labels.cell(cell): cell for cell in cells(results, load)}
         parts = []
         for context, (label, colour) in CONTEXTS.items():
-            if context == "other_threads" and load.cpu_load:
-                continue
             points = []
             for place, row in enumerate(rows):
                 used = [s.by_context.get(context, 0.0) / (s.bytes / GIB) for s in found[row.label].samples]
@@ -204,7 +202,7 @@ def w5_cost(results: Results) -> Chart | None:
         if rows and parts:
             title = apart(load, of)
             panels.append(stacks(f"w5-cost-{number}", title, METRICS["cpu"].unit, rows, parts))
-    text = "Numbers: median of the whole. Beside a CPU load, threads that have no part in the I/O are left out."
+    text = "Numbers: median of the whole. What kept CPUs busy beside the load is not in it."
     return chart("w5-cost", of, "CPU time per GiB, by context", f"{setting(of)}. {text}", panels) if of else None
 
 

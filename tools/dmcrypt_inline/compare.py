@@ -10,7 +10,7 @@ from . import labels, measurements
 from .errors import UserError
 from .measurements import RAW, Load, Measurement, Results
 from .progress import say
-from .stats import BASELINE, ERROR, FEW, METRICS, Metric, Ratio, between, default_of, direction, ratio, raw_of, word
+from .stats import ERROR, FEW, METRICS, Metric, Ratio, baseline, between, default_of, direction, ratio, raw_of, word
 
 TO = ("default", "raw")  # what a cell can be divided by
 SAME = ("kernel_release", "kernel_flavour", "accel", "cpu", "modules")  # of the environment; said when different
@@ -35,10 +35,10 @@ def _key(cell: Measurement) -> tuple[Load, str, str]:
 
 
 def _reference(results: Results, cell: Measurement, to: str) -> Measurement | None:
-    """What the cell is divided by: what was asked for; the base's default path itself always by the raw device."""
+    """What the cell is divided by: what was asked for; the default path of `baseline` always by the raw device."""
     if cell.variant == RAW:
         return None
-    use_raw = to == "raw" or (cell.variant, cell.mode) == BASELINE
+    use_raw = to == "raw" or (cell.variant, cell.mode) == baseline(results)
     return raw_of(results, cell) if use_raw else default_of(results, cell)
 
 
@@ -75,7 +75,7 @@ def render(found: Sequence[Row], metric: Metric, notes: Sequence[str]) -> str:
         if row.load != load:
             load = row.load
             lines += ["", f"{load.workload}: {labels.describe(load)}"]
-            lines += [f"  {'':30}{'over':14}{'A':>24}{'B':>24}{'B/A':>24}  verdict"]
+            lines += [f"  {'':30}{'over':14}{'A':>24}{'B':>24}{'B/A':>24}  of these two boots"]
         quotient = labels.figure(row.times)
         if row.interval:
             quotient += " ({} to {})".format(*map(labels.figure, row.interval))

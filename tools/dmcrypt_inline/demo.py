@@ -62,7 +62,7 @@ def run(machine: Machine) -> int:
             f"do not rely on these figures: {noisiest.variant}:{noisiest.mode} {noisiest.load.rw} spreads over "
             f"{worst:.0%} of its median; is the machine busy?"
         )
-    return report.write(measured.path, kernel.target)
+    return report.write(measured.path)
 
 
 def judge(results: Results) -> Sequence[str]:

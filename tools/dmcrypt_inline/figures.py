@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import labels, measurements
+from . import labels, measurements, tables
 from .cells import cells, loads
 from .charts import w1_panels
 from .drawing import standalone
@@ -15,7 +15,7 @@ from .errors import UserError
 from .measurements import Load, Measurement, Results
 from .paths import REPO
 from .progress import say
-from .stats import Spread, default_of, ratio, spread, values
+from .stats import ENOUGH, Ratio, Spread, default_of, ratio, spread, values
 from .targets import DEFAULT, TARGETS, TOOLS, Target
 
 FIGURES = TOOLS / "figures"
@@ -69,7 +69,7 @@ def texts(results: Results) -> Texts:
     """What the results say. Raises UserError when a cell of the table is missing or cannot be compared."""
     both = _posting(results)
     speeds: dict[str, list[Spread]] = {name: [] for name in ROWS}
-    times: dict[str, list[Spread]] = {name: [] for name in ROWS}
+    times: dict[str, list[Ratio]] = {name: [] for name in ROWS}
     for load in both:
         found = {labels.cell(cell): cell for cell in cells(results, load)}
         missing = [name for name in ROWS if name not in found]
@@ -90,37 +90,48 @@ def texts(results: Results) -> Texts:
 TITLE = "Throughput of one job: 4k requests, RAM disk, null cipher"
 
 
-def _times(results: Results, cell: Measurement) -> Spread:
+def _times(results: Results, cell: Measurement) -> Ratio:
     reference = default_of(results, cell)
     found = ratio(cell, reference) if reference else None
     if found is None:
         raise UserError(f"{labels.cell(cell)} cannot be compared with base:default: {labels.describe(cell.load)}")
-    return found.spread
+    return found
 
 
 def _speed(value: Spread) -> str:
     return f"{value.median:.0f}" if value.median >= 10 else f"{value.median:.1f}"
 
 
-Rows = Mapping[str, list[tuple[Spread, Spread]]]
+def _figure(times: Ratio) -> str:
+    """The median, marked when it cannot be told from 1; that of the base's default path is no finding."""
+    return labels.figure(times.spread.median) + ("" if set(times.ratios) == {1.0} else tables.mark(times))
+
+
+# For each row of the table, reading and writing: MiB/s, and how many times the base's default path.
+Rows = Mapping[str, list[tuple[Spread, Ratio]]]
 
 
 def _readme(rows: Rows, where: str, extent: str) -> str:
     lines = ["| | read MiB/s | × base | write MiB/s | × base |", "|---|---:|---:|---:|---:|"]
     for name, (called, _) in ROWS.items():
-        pairs = " | ".join(f"{_speed(speed)} | {labels.figure(times.median)}" for speed, times in rows[name])
+        pairs = " | ".join(f"{_speed(speed)} | {_figure(times)}" for speed, times in rows[name])
         lines.append(f"| {called} | {pairs} |")
     lines += ["", f"{where}; medians, the spread of a cell (quartiles over median) is {extent}."]
+    lines += [f"`{tables.SAME}`: no difference that these rounds can tell."] if tables.SAME in "".join(lines) else []
     lines += ["", f"![{TITLE}, as in the table]({CHART.relative_to(REPO)})"]
     return BEGIN + "\n".join(["", *lines, ""]) + "\n" + END
 
 
 def _cover(rows: Rows, where: str, extent: str) -> str:
-    lines = [f"{'':27}read{'':11}write", f"{'':22}MiB/s  x base   MiB/s  x base"]
+    lines = [f"{'':27}read{'':11} write", f"{'':22}MiB/s  x base   MiB/s  x base"]
     for name, (_, called) in ROWS.items():
-        first, second = [(_speed(speed), labels.figure(times.median)) for speed, times in rows[name]]
-        lines.append(f"{called:20}{first[0]:>7}{first[1]:>8}{second[0]:>8}{second[1]:>8}")
-    return "\n".join([*lines, f"{where};", f"spread of a cell (quartiles over median) {extent}"]) + "\n"
+        line = f"{called:20}"
+        for speed, times in rows[name]:
+            figure, _, mark = _figure(times).partition(" ")
+            line += f"{_speed(speed):>7}{figure:>8}{mark:1}"
+        lines.append(line.rstrip())
+    same = [f"{tables.SAME} no difference that these rounds can tell"] if tables.SAME in "".join(lines) else []
+    return "\n".join([*lines, *same, f"{where};", f"spread of a cell (quartiles over median) {extent}"]) + "\n"
 
 
 def _placed(pattern: re.Pattern[str], file: Path, block: str) -> str:
@@ -176,6 +187,9 @@ def keep(results_file: Path, target: Target) -> None:
         raise UserError(f"{results_file} has results of {results.environment.get('target')}, not of {target.name}")
     kept = replace(results, measurements=tuple(cell for cell in results.measurements if cell.load.workload == "W1"))
     texts(kept)
+    fewest = min(len(cell.samples) for cell in kept.measurements)
+    if fewest < ENOUGH:
+        raise UserError(f"{results_file} has cells of {fewest} rounds, which tell nothing: measure again, in quiet")
     FIGURES.mkdir(exist_ok=True)
     results_of(target).write_text(measurements.to_json(kept))
     say(f"{results_of(target)}: the W1 of {results_file}")

@@ -29,7 +29,7 @@ def job_file(loads: Sequence[Load], device: str, *, runtime: float, warm_up: flo
 
     `gate` is a program that each measured job runs with "before" and "after" as
     argument, and that returns when the measuring program has looked at the CPUs.
-    Raises ValueError when the jobs of a load cannot be divided among its fio words.
+    Raises ValueError when the jobs of a load cannot be divided among its fio words, or its engine has no such depth.
     """
     lines = [
         *("[global]", f"filename={device}", "direct=1", "time_based", "norandommap", "randrepeat=1"),
@@ -49,10 +49,12 @@ def _jobs(name: str, load: Load, seconds: float, *more: str) -> Iterator[str]:
     each, rest = divmod(load.jobs, len(words))
     if rest:
         raise ValueError(f"{load.jobs} jobs cannot be divided by {load.rw}")
+    if load.engine == "psync" and load.queue_depth > 1:
+        raise ValueError(f"psync has no queue depth of {load.queue_depth}")
     for word in words:
         yield from ("", f"[{name}]", f"rw={word}", f"numjobs={each}", f"runtime={seconds * 1000:.0f}ms")
         yield from (f"bsrange={smallest}-{largest}", f"blockalign={smallest}")
-        yield from ("ioengine=psync",) if load.queue_depth == 1 else ("ioengine=libaio", f"iodepth={load.queue_depth}")
+        yield from (f"ioengine={load.engine}", f"iodepth={load.queue_depth}")
         yield from ("stonewall",) if word == words[0] else ()
         yield from more
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 
-from .measurements import RAW, Load, Measurement
+from . import stats
+from .measurements import RAW, Load, Measurement, Results
 from .stats import Ratio, Spread
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -30,6 +31,11 @@ def cell(measurement: Measurement) -> str:
     return RAW if measurement.variant == RAW else f"{measurement.variant}:{measurement.mode}"
 
 
+def baseline(results: Results) -> str:
+    """What the ratios of these results are to: "base:default"."""
+    return ":".join(stats.baseline(results))
+
+
 # What a field of Load says in words; "" where it goes without saying.
 PARTS: Mapping[str, Callable[[Load], str]] = {
     "rw": lambda load: load.rw,
@@ -40,6 +46,7 @@ PARTS: Mapping[str, Callable[[Load], str]] = {
     "jobs": lambda load: "1 job" if load.jobs == 1 else f"{load.jobs} jobs",
     "scheduler": lambda load: f"scheduler {load.scheduler}" if load.scheduler else "",
     "max_sectors_kb": lambda load: f"requests up to {load.max_sectors_kb} KiB" if load.max_sectors_kb else "",
+    "engine": lambda load: "" if load.engine == "psync" else load.engine,
     "cpu_load": lambda load: f"{load.cpu_load} CPUs kept busy" if load.cpu_load else "",
     "device": lambda load: load.device,
 }

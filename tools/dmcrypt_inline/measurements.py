@@ -10,7 +10,7 @@ from typing import Any
 
 from .errors import UserError
 
-SCHEMA = 1  # raised when the meaning of a field changes
+SCHEMA = 2  # raised when the meaning of a field changes
 RAW = "raw"  # variant and mode of the device without a mapping
 
 # The modes of a mapping, and the optional table arguments each one has.
@@ -34,7 +34,7 @@ class Load:
     word; `block_sizes` in bytes, smallest and largest. `queue_depth` 1 means one
     synchronous request at a time in each of `jobs`. `scheduler` and `max_sectors_kb`
     are the device's, "" and 0 where they were left alone. `cpu_load`: how many CPUs
-    were kept busy beside it.
+    were kept busy beside it. `engine` is fio's; psync has a queue depth of 1.
     """
 
     workload: str
@@ -48,6 +48,7 @@ class Load:
     scheduler: str = ""
     max_sectors_kb: int = 0
     cpu_load: int = 0
+    engine: str = "psync"
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,12 @@ class Sample:
 
     `round` counts from 1; samples of one round were taken close to each other. `seconds`
     is the time measured, without the warm-up; `bytes` and `ios` were moved in it, both
-    directions together. `latency_us` maps "mean", "p50", "p99", "p99.9" and further percentiles to microseconds
-    from submission to completion. `cpu_seconds` maps "user", "system", "softirq" and "irq"
-    to CPU time of the whole machine; `by_context` maps "jobs" (fio's own), "kcryptd",
-    "write_thread", "cryptd" and "other_threads" to CPU time of these threads, "softirq" and
-    "irq" as above. `context_switches` are the whole machine's.
+    directions together. `latency_us` maps "mean", "p50", "p99", "p99.9" and further
+    percentiles to microseconds from submission to completion. `cpu_seconds` maps "user",
+    "system", "softirq" and "irq" to CPU time; `by_context` divides the same time another
+    way: "jobs" (fio's own), "kcryptd", "write_thread", "cryptd", "other_threads", "softirq"
+    and "irq". Neither has the measuring in it, nor a load beside it. `context_switches`
+    are the whole machine's.
     """
 
     round: int

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from string import Template
 
-from . import measurements, palette, tables
+from . import labels, measurements, palette, tables
 from .cells import WORKLOADS, loads
 from .chart import Chart
 from .charts import charts
@@ -164,7 +165,7 @@ def _summary(results: Results) -> str:
 
 def _overview(results: Results, workload: str, name: str, to: str) -> str:
     metric = METRICS[name]
-    reference = "the raw device" if to == "raw" else "base:default"
+    reference = "the raw device" if to == "raw" else labels.baseline(results)
     title = f"{metric.title[0].upper()}{metric.title[1:]}, times that of {reference}. "
     table = tables.overview(results, workload, metric, to)
     return title + (tables.as_markdown(table).rstrip() if table.groups else "There is none.")
@@ -182,19 +183,19 @@ def newest(target_name: str) -> Path:
     return found[-1]
 
 
-def write(results_file: Path, target_name: str) -> int:
-    """Write report.html and summary.md into build/<target>/report.
+def write(results_file: Path) -> int:
+    """Write report.html and summary.md into build/<target>/report, the target being that of the results.
 
-    Raises UserError when the file has no results, or those of another target.
+    Raises UserError when the file has no results.
     """
     results = measurements.read(results_file)
-    measured = results.environment.get("target")
-    if measured != target_name:
-        raise UserError(f"{results_file} has results of {measured}, not of {target_name}\n  say TARGET={measured}")
+    measured = str(results.environment.get("target"))
+    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", measured):
+        raise UserError(f"{results_file} names no target: {measured}")
     with step(f"drawing the charts of {results_file}"):
         made = build(results)
-    out = build_dir(target_name) / "report"
-    out.mkdir(exist_ok=True)
+    out = build_dir(measured) / "report"
+    out.mkdir(parents=True, exist_ok=True)
     for name, text in (("report.html", made.html), ("summary.md", made.markdown)):
         (out / name).write_text(text)
         say(f"{out / name}")

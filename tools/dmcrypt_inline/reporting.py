@@ -15,10 +15,9 @@ if TYPE_CHECKING:
 
 def report(request: Request) -> int:
     """Write the report of the results named, or of the target's last benchmark."""
-    target = request.kernel_target()
-    (results,) = request.files or (report_stage.newest(target.name),)
+    (results,) = request.files or (report_stage.newest(request.kernel_target().name),)
     enter_python_env()
-    return report_stage.write(results, target.name)
+    return report_stage.write(results)
 
 
 def figures(request: Request) -> int:

@@ -7,9 +7,8 @@ import select
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 from . import accounting, fio
@@ -26,15 +25,6 @@ GATE = """#!/bin/sh
 echo "$1" >{place}/come
 read -r _ <{place}/go
 """
-
-
-@dataclass(frozen=True)
-class Accounts:
-    """CPU seconds by kind and by context, and context switches, while one load ran."""
-
-    cpu: Mapping[str, float]
-    by_context: Mapping[str, float]
-    switches: int
 
 
 class Sampler:
@@ -81,7 +71,7 @@ class Sampler:
             cwd=self.place,
         )
         try:
-            accounts = [self._accounts(running, load.jobs, timeout) for load in loads]
+            used = [self._used(running, load.jobs, timeout) for load in loads]
         except BaseException:
             self._let_through(2 * sum(load.jobs for load in loads))  # fio must not wait for us: leaving waits for it
             raise
@@ -91,20 +81,17 @@ class Sampler:
             figures = [fio.figures(document, each) for each in range(len(loads))]
         except (OSError, ValueError, KeyError) as error:
             raise UserError(f"fio left no result that can be used: {error}\n  see {output}") from error
-        return [_sample(number, found, account) for found, account in zip(figures, accounts)]
+        return [_sample(number, found, each) for found, each in zip(figures, used)]
 
-    def _accounts(self, running: Future[Completed], jobs: int, timeout: float) -> Accounts:
+    def _used(self, running: Future[Completed], jobs: int, timeout: float) -> accounting.Used:
         """Let the jobs of one load in and out of the gate; returns what was used between."""
         self._wait(running, jobs, timeout)
-        threads = accounting.threads()
-        machine = accounting.machine()
+        before = accounting.Look(threads=accounting.threads(), machine=accounting.machine())  # in this order
         self._let_through(jobs)
         self._wait(running, jobs, timeout)
-        machine_after = accounting.machine()
-        threads_after = accounting.threads()
+        after = accounting.Look(machine=accounting.machine(), threads=accounting.threads())
         self._let_through(jobs)
-        cpu, switches = accounting.used(machine, machine_after)
-        return Accounts(cpu, accounting.by_context(threads, threads_after), switches)
+        return accounting.used(before, after)
 
     def _wait(self, running: Future[Completed], jobs: int, timeout: float) -> None:
         """Return when all jobs have come to the gate. Raises UserError when fio ends before, or they do not come."""
@@ -123,7 +110,7 @@ class Sampler:
         os.write(self.go, b"\n" * jobs)
 
 
-def _sample(number: int, found: fio.Figures, used: Accounts) -> Sample:
+def _sample(number: int, found: fio.Figures, used: accounting.Used) -> Sample:
     return Sample(
         round=number,
         seconds=found.seconds,
@@ -131,6 +118,6 @@ def _sample(number: int, found: fio.Figures, used: Accounts) -> Sample:
         ios=found.ios,
         latency_us=found.latency_us,
         cpu_seconds=used.cpu,
-        by_context={**used.by_context, "softirq": used.cpu["softirq"], "irq": used.cpu["irq"]},
+        by_context=used.by_context,
         context_switches=used.switches,
     )

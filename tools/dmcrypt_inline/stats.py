@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
+from itertools import count
 from math import comb
 
 from .measurements import RAW, Load, Measurement, Results, Sample
 
 GIB = 1 << 30
-BASELINE = ("base", "default")  # variant and mode that everything is compared with, besides the raw device
 
 # How often a verdict may be wrong where there is no difference. At 1/10 five rounds, of which all must agree, can
 # tell one (their true rate is 1/16); at 1/20 it would take six.
@@ -67,26 +67,23 @@ class Metric:
     less: str
 
 
-def cost(load: Load, sample: Sample) -> float:
-    """CPU seconds for each GiB moved.
+def cost(_load: Load, sample: Sample) -> float:
+    """CPU seconds for each GiB moved, of all threads and interrupts that had a part in it."""
+    return sum(sample.cpu_seconds.values()) / (sample.bytes / GIB)
 
-    Of the whole machine; beside a CPU load only of the threads and interrupts that serve
-    the I/O, because "other_threads" has the load in it.
-    """
-    contexts = {name: seconds for name, seconds in sample.by_context.items() if name != "other_threads"}
-    seconds = contexts if load.cpu_load else sample.cpu_seconds
-    return sum(seconds.values()) / (sample.bytes / GIB)
+
+TAIL = 10  # requests beyond a percentile, below which it is a few outliers and tells nothing of the rest
 
 
 def latency(percentile: str) -> Metric:
-    """A key of Sample.latency_us as a metric; 0 where it was not kept."""
-    return Metric(
-        f"{percentile} latency",
-        "microseconds",
-        lambda _, sample: sample.latency_us.get(percentile, 0.0),
-        "slower",
-        "faster",
-    )
+    """A percentile of Sample.latency_us ("p99") as a metric; 0 where it was not kept, or of too few requests."""
+    percent = float(percentile.removeprefix("p"))
+
+    def value(_load: Load, sample: Sample) -> float:
+        beyond = sample.ios * min(percent, 100 - percent) / 100
+        return sample.latency_us.get(percentile, 0.0) if beyond >= TAIL else 0.0
+
+    return Metric(f"{percentile} latency", "microseconds", value, "slower", "faster")
 
 
 METRICS: Mapping[str, Metric] = {
@@ -155,6 +152,10 @@ def median_interval(samples: Sequence[float]) -> tuple[float, float] | None:
     return best
 
 
+# How many rounds it takes to tell a difference.
+ENOUGH = next(number for number in count(1) if median_interval(range(number)))
+
+
 def ratio(cell: Measurement, reference: Measurement, metric: Metric = THROUGHPUT) -> Ratio | None:
     """How many times the reference of its own round the cell is.
 
@@ -184,9 +185,18 @@ def raw_of(results: Results, cell: Measurement) -> Measurement | None:
     return _find(results, cell, (RAW, RAW))
 
 
+def baseline(results: Results) -> tuple[str, str]:
+    """Variant and mode that everything is compared with, besides the raw device: a default path.
+
+    The base's, or that of the only variant there is, as on a running kernel.
+    """
+    variants = {cell.variant for cell in results.measurements} - {RAW}
+    return (variants.pop() if len(variants) == 1 else "base", "default")
+
+
 def default_of(results: Results, cell: Measurement) -> Measurement | None:
-    """The base's default path under the same load."""
-    return _find(results, cell, BASELINE)
+    """The default path of `baseline` under the same load."""
+    return _find(results, cell, baseline(results))
 
 
 def _find(results: Results, cell: Measurement, who: tuple[str, str]) -> Measurement | None:

@@ -22,8 +22,9 @@ class Table:
 
 
 def ratios(results: Results, workload: str) -> Table:
-    """Throughput of each cell over the base's default path, the verdict on that, over the raw device, and as it was."""
-    columns = ("", "× base:default", "than base:default", "× raw", THROUGHPUT.unit)
+    """Throughput of each cell over the default path, the verdict on that, over the raw device, and as it was."""
+    name = labels.baseline(results)
+    columns = ("", f"× {name}", f"than {name}", "× raw", THROUGHPUT.unit)
     return _per_load(results, workload, columns, _ratio_row, words=(2,))
 
 
@@ -48,7 +49,7 @@ def to_raw(results: Results, cell: Measurement, metric: Metric = THROUGHPUT) -> 
 
 
 def to_default(results: Results, cell: Measurement, metric: Metric = THROUGHPUT) -> Ratio | None:
-    """The cell over the base's default path; None for that itself, the raw device, and where it was not measured."""
+    """The cell over the default path; None for that itself, the raw device, and where it was not measured."""
     reference = default_of(results, cell) if cell.variant != RAW else None
     return ratio(cell, reference, metric) if reference and labels.cell(cell) != labels.cell(reference) else None
 
@@ -65,12 +66,14 @@ def _ratio_row(results: Results, cell: Measurement) -> tuple[str, ...]:
 
 def costs(results: Results, workload: str) -> Table:
     """Latency and CPU time of each cell, and the verdicts on them."""
-    columns = ("", "p50 µs", "p99 µs", "p99.9 µs", "p99 than base:default", "CPU s/GiB", "than base:default")
+    name = labels.baseline(results)
+    columns = ("", "p50 µs", "p99 µs", "p99.9 µs", f"p99 than {name}", "CPU s/GiB", f"than {name}")
     return _per_load(results, workload, columns, _cost_row, words=(4, 6))
 
 
 def _cost_row(results: Results, cell: Measurement) -> tuple[str, ...]:
-    row = [labels.with_range(spread(values(cell, METRICS[name]))) for name in ("p50", "p99", "p99.9", "cpu")]
+    found = [values(cell, METRICS[name]) for name in ("p50", "p99", "p99.9", "cpu")]
+    row = [labels.with_range(spread(each)) if all(each) else "-" for each in found]
     verdicts = []
     for metric in (METRICS["p99"], METRICS["cpu"]):
         default = to_default(results, cell, metric)
@@ -79,7 +82,7 @@ def _cost_row(results: Results, cell: Measurement) -> tuple[str, ...]:
 
 
 def overview(results: Results, workload: str, metric: Metric, to: str) -> Table:
-    """A row a load, a column a cell: the ratios to the raw device ("raw") or the base's default path ("default").
+    """A row a load, a column a cell: the ratios to the raw device ("raw") or the default path ("default").
 
     SAME stands behind those that tell no difference, UNTOLD behind those of too few
     rounds. Columns without a ratio are left out.
@@ -100,8 +103,12 @@ SAME, UNTOLD = "=", "?"
 
 
 def _marked(ratio: Ratio | None) -> str:
-    mark = "" if ratio is None or ratio.direction else f" {SAME if ratio.interval else UNTOLD}"
-    return labels.ratio_text(ratio) + mark
+    return labels.ratio_text(ratio) + mark(ratio)
+
+
+def mark(ratio: Ratio | None) -> str:
+    """What stands behind a ratio that cannot be told from 1."""
+    return "" if ratio is None or ratio.direction else f" {SAME if ratio.interval else UNTOLD}"
 
 
 CONTEXTS = ("jobs", "kcryptd", "write_thread", "cryptd", "softirq", "irq", "other_threads")

@@ -59,7 +59,7 @@ def test_what_moved_nothing_is_no_measurement() -> None:
 
 
 def test_job_files() -> None:
-    deep = replace(LOAD, queue_depth=32, rw="randread,randwrite", jobs=8, block_sizes=(4096, 131072))
+    deep = replace(LOAD, engine="libaio", queue_depth=32, rw="randread,randwrite", jobs=8, block_sizes=(4096, 131072))
     text = fio.job_file([LOAD, deep], "/dev/ram0", runtime=0.6, warm_up=0.1, gate="/gate")
     sections = [block.splitlines() for block in text.split("\n\n")]
     names = [lines[0] for lines in sections]
@@ -72,8 +72,12 @@ def test_job_files() -> None:
     assert "stonewall" not in sections[6]  # beside the readers
     gates = [sum("=/gate " in line for line in lines) for lines in sections]
     assert gates == [0, 0, 2, 0, 0, 2, 2]
-    with pytest.raises(ValueError, match="7 jobs cannot be divided"):
-        fio.job_file([replace(deep, jobs=7)], "/dev/ram0", runtime=1, warm_up=1, gate="/gate")
+    for wrong, why in (
+        (replace(deep, jobs=7), "7 jobs cannot be divided"),
+        (replace(LOAD, queue_depth=2), "psync has no queue depth of 2"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            fio.job_file([wrong], "/dev/ram0", runtime=1, warm_up=1, gate="/gate")
 
 
 STAT = """\
@@ -86,12 +90,7 @@ btime 1795254182
 
 
 def test_the_machine_s_accounts() -> None:
-    before = accounting.parse_stat(STAT)
-    assert before.cpu == {"user": 25094.51, "system": 5353.05, "irq": 0.11, "softirq": 18.91}
-    after = accounting.parse_stat(STAT.replace("2509451", "2509501").replace("197504989", "197505000"))
-    cpu, switches = accounting.used(before, after)
-    assert cpu == pytest.approx({"user": 0.5, "system": 0, "irq": 0, "softirq": 0})
-    assert switches == 11
+    assert accounting.parse_stat(STAT) == accounting.Machine({"irq": 0.11, "softirq": 18.91}, 197504989)
     with pytest.raises(ValueError, match="lacks 'ctxt'"):
         accounting.parse_stat("cpu 1 2 3 4 5 6 7 8\n")
 
@@ -121,9 +120,9 @@ def stat(comm: str, user: int, system: int, nice: int = 0) -> str:
 
 
 def test_threads() -> None:
-    assert accounting.parse_thread(stat("fio", 100, 50), "2500000000 7 3\n") == accounting.Thread("jobs", 2.5)
+    assert accounting.parse_thread(stat("fio", 100, 50), "2500000000 7 3\n") == accounting.Thread("jobs", 2.5, 1.0)
     for nothing in ("", "0 0 0\n"):  # not counted by this kernel: ticks then
-        assert accounting.parse_thread(stat("a) (b", 100, 50), nothing) == accounting.Thread("other_threads", 1.5)
+        assert accounting.parse_thread(stat("a) (b", 100, 50), nothing) == accounting.Thread("other_threads", 1.5, 1.0)
     assert accounting.parse_thread(stat("sh", 100, 50, nice=1), "").context == ""
     with pytest.raises(ValueError, match="no /proc/PID/stat"):
         accounting.parse_thread("10 (fio) S 2", "")
@@ -136,10 +135,18 @@ def test_threads_that_come_and_go(tmp_path: Path) -> None:
     (task / "schedstat").write_text("1500000000 1 1\n")
     (tmp_path / "10" / "task" / "12").mkdir()  # ended meanwhile
     before = accounting.threads(tmp_path)
-    assert before == {11: accounting.Thread("jobs", 1.5)}
-    after = {11: accounting.Thread("jobs", 2.0), 13: accounting.Thread("kcryptd", 0.25)}
-    used = accounting.by_context(before, after)
-    assert used == {"jobs": 0.5, "kcryptd": 0.25, "write_thread": 0, "cryptd": 0, "other_threads": 0}
+    assert before == {11: accounting.Thread("jobs", 1.5, 0.0)}
+
+
+def test_both_ways_of_dividing_the_time_have_the_same_sum() -> None:
+    jobs, worker, load = (accounting.Thread(context, 1.0, 0.0) for context in ("jobs", "kcryptd", ""))
+    before = accounting.Look(accounting.Machine({"irq": 1.0, "softirq": 2.0}, 100), {1: jobs, 3: load})
+    threads = {1: replace(jobs, seconds=1.5, user=0.2), 2: worker, 3: replace(load, seconds=9.0)}
+    used = accounting.used(before, accounting.Look(accounting.Machine({"irq": 1.25, "softirq": 2.5}, 111), threads))
+    assert used.cpu == pytest.approx({"user": 0.2, "system": 1.3, "irq": 0.25, "softirq": 0.5})
+    none = {"write_thread": 0, "cryptd": 0, "other_threads": 0}
+    assert used.by_context == pytest.approx({"jobs": 0.5, "kcryptd": 1.0, "irq": 0.25, "softirq": 0.5, **none})
+    assert used.switches == 11
 
 
 def test_tables() -> None:

@@ -84,7 +84,7 @@ def test_the_schema_refuses(wrong: Results) -> None:
 
 def test_files_of_another_schema_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
-    path.write_text(to_json(RESULTS).replace('"schema": 1', '"schema": 0'))
+    path.write_text(to_json(RESULTS).replace('"schema": 2', '"schema": 0'))
     with pytest.raises(UserError, match="another schema"):
         read(path)
     path.write_text("[]")

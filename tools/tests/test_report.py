@@ -104,11 +104,20 @@ def test_what_was_not_measured_is_said() -> None:
 
 
 def test_a_cell_without_counterpart_has_no_ratio() -> None:
-    only = [measurement(POSTING, "series", mode) for mode in ("default", "both")]
+    only = [measurement(POSTING, variant, "both") for variant in ("mine", "series")]
     ((_, rows),) = tables.ratios(synthetic.results(only), "W1").groups
-    assert [row[0] for row in rows] == ["series:default", "series:both"]
+    assert [row[0] for row in rows] == ["mine:both", "series:both"]
     assert {row[1:4] for row in rows} == {("-", "", "-")}
     assert "series:both" in report.build(synthetic.results(only)).html
+
+
+def test_the_only_variant_is_compared_with_its_own_default_path() -> None:
+    only = [measurement(POSTING, "running", mode) for mode in ("default", "both")]
+    table = tables.ratios(synthetic.results(only), "W1")
+    assert table.columns[1] == "× running:default"
+    ((_, rows),) = table.groups
+    assert rows[0][1] == "-"
+    assert rows[1][2] == "faster"
 
 
 def test_the_summary_has_ratios_and_verdicts(made: report.Report) -> None:
@@ -156,8 +165,9 @@ def test_the_last_results_are_reported(capsys: pytest.CaptureFixture[str], tmp_p
     assert str(page) in capsys.readouterr().out
 
 
-def test_results_of_another_target_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    other = {**synthetic.ENVIRONMENT, "target": "linux-0.0"}
-    (tmp_path / "a.json").write_text(to_json(replace(synthetic.results(synthetic.w1()), environment=other)))
-    assert cli.main(["report", "--results", str(tmp_path / "a.json")]) == 1
-    assert "has results of linux-0.0, not of linux-5.8" in capsys.readouterr().err
+@pytest.mark.parametrize(("target", "status"), [("running", 0), ("../x", 1), ("", 1)])
+def test_a_report_lies_where_its_results_belong(target: str, status: int, tmp_path: Path) -> None:
+    other = {**synthetic.ENVIRONMENT, "target": target}
+    (tmp_path / "a.json").write_text(to_json(replace(synthetic.results(synthetic.w4()), environment=other)))
+    assert cli.main(["report", "--results", str(tmp_path / "a.json")]) == status
+    assert status or (build_dir(target) / "report" / "report.html").exists()

@@ -130,13 +130,10 @@ def test_two_boots_are_told_apart_only_by_their_ratios() -> None:
     assert between(plain([2.0, 2.0]), plain([3.0, 3.0])) == (1.5, None)
 
 
-def test_the_cost_beside_a_cpu_load_leaves_the_load_out() -> None:
-    alone = measurement(POSTING, "series", "both")
-    beside = replace(POSTING, cpu_load=2)
-    sample = replace(alone.samples[0], bytes=1 << 30)
-    whole = sum(sample.cpu_seconds.values())
-    assert cost(POSTING, sample) == pytest.approx(whole)
-    assert cost(beside, sample) == pytest.approx(whole - sample.by_context["other_threads"])
+def test_the_cost_is_all_cpu_time_by_gib() -> None:
+    [sample] = measurement(POSTING, "base", "default", rounds=1).samples
+    gib = replace(sample, bytes=2 << 30, cpu_seconds={"user": 1.0, "system": 2.0, "softirq": 0.5, "irq": 0.5})
+    assert cost(POSTING, gib) == 2.0
 
 
 def test_settled_needs_samples_that_agree() -> None:

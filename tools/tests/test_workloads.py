@@ -12,6 +12,7 @@ from dmcrypt_inline import orders
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.measurements import MODES, RAW, Load
 from dmcrypt_inline.orders import ALL_KINDS, BASE_KINDS, QUEUE_KINDS, TOGETHER, Order, Variant
+from dmcrypt_inline.stats import ENOUGH
 from dmcrypt_inline.workloads import AES, BASE, BRD, KIB, MIB, NULL, PLANS, QUEUE, Cell, Plan, get_plan
 
 SERIES = Variant("series", QUEUE_KINDS, "variants/series.ko", strict=True)
@@ -35,8 +36,8 @@ def test_no_cell_is_there_twice() -> None:
 def test_every_load_is_compared_with_the_device_and_the_base() -> None:
     for load in {cell.load for cell in FULL}:
         assert modes(load, RAW) == {RAW}
-        assert "default" in modes(load, BASE) & modes(load, QUEUE)
-        assert not modes(load, BASE) & {"no_read", "no_write", "both"}, "the base does not know these"
+        assert modes(load, BASE) == {"default"}
+        assert "both" in modes(load, QUEUE)
 
 
 @pytest.mark.parametrize("rw", ["read", "write"])
@@ -56,7 +57,6 @@ def test_w2_is_the_whole_matrix() -> None:
     for cipher, size, rw in product((NULL, AES), (4 * KIB, 64 * KIB, MIB), ("read", "write")):
         load = Load("W2", BRD, cipher, 512, rw, (size, size), 1, 1)
         assert modes(load, QUEUE) == set(MODES)
-        assert modes(load, BASE) == {"default", "same_cpu", "submit_from_crypt_cpus"}
     assert len(loads("W2")) == 12
 
 
@@ -64,7 +64,7 @@ def test_w3_has_schedulers_and_request_sizes() -> None:
     found = loads("W3")
     assert all(load.rw == "randrw" and load.jobs == 11 and load.block_sizes == (256 * KIB,) * 2 for load in found)
     assert {load.scheduler for load in found} == {"", "none", "mq-deadline", "bfq", "kyber"}
-    assert {load.max_sectors_kb for load in found} == {0, 4, 8, 16, 32, 64, 128, 256, 512, 1024}
+    assert {load.max_sectors_kb for load in found} == {0, 4, 8, 16, 64, 256, 1024}
 
 
 def test_w4_has_fixed_service_times_and_emulated_disks() -> None:
@@ -84,8 +84,9 @@ def test_w5_mixes_readers_and_writers_beside_a_load() -> None:
 
 def test_curves_cover_what_was_asked_for() -> None:
     found = loads("curves")
+    assert {load.engine for load in found} == {"libaio"}, "two engines on one curve would be two curves"
     at_4k = [load for load in found if load.block_sizes == (4 * KIB, 4 * KIB) and load.sector_size == 512]
-    assert {load.queue_depth for load in at_4k if load.jobs == 1} == {1, 2, 4, 8, 16, 32, 64}
+    assert {load.queue_depth for load in at_4k if load.jobs == 1} == {1, 4, 16, 64}
     assert {load.jobs for load in at_4k if load.queue_depth == 1} == {1, 2, 4, 8}
     for sector_size in (512, 4096):
         sizes = {load.block_sizes[0] for load in found if load.sector_size == sector_size}
@@ -95,6 +96,7 @@ def test_curves_cover_what_was_asked_for() -> None:
 def test_time_limits() -> None:
     assert PLANS["quick"].seconds < 3 * 60
     assert PLANS["full"].seconds < 40 * 60
+    assert all(plan.rounds >= ENOUGH for plan in PLANS.values())
     with pytest.raises(UserError, match="PLAN= takes one of: quick, w1"):
         get_plan("W9")
 
