@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -11,10 +10,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from . import orders
 from .errors import UserError
@@ -22,8 +19,9 @@ from .gitrepo import git
 from .guest import run_guest
 from .machine import Machine
 from .measure import TRANSIENT
-from .measurements import RAW, Load, Measurement, Results, Sample, to_json
+from .measurements import RAW
 from .orders import BASE_KINDS, QUEUE_KINDS, Order, Variant
+from .outcome import About, Outcome, finish, kept_on_failure, now
 from .paths import build_dir, log_dir
 from .progress import say
 from .results import environment
@@ -52,24 +50,6 @@ class Wanted:
     destroy: str = ""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Where a run left its results, and what they are."""
-
-    path: Path
-    results: Results
-
-
-@dataclass(frozen=True)
-class About:
-    """What is known of a run besides its samples; `begin` is the monotonic clock (seconds) when it was `started`."""
-
-    environment: Mapping[str, Any]
-    plan: Plan
-    started: str
-    begin: float
-
-
 class Terminal:
     """Shows what the measuring program prints: on a terminal, its transient lines replace each other."""
 
@@ -88,7 +68,7 @@ class Terminal:
 def run(machine: Machine, plan: Plan, further: Mapping[str, Path]) -> Outcome:
     """Measure the plan on the modules of the machine and on `further`, module files by name, in one boot.
 
-    Writes build/<target>/bench/<plan>.json, what fio wrote beside it in <plan>.raw/.
+    Writes build/<target>/bench/<plan>-<time>.json, what fio wrote beside it in <plan>-<time>.raw/.
     Raises UserError when a module does not load, a mapping is not what was asked for, or the kernel complains.
     """
     kernel = machine.kernel
@@ -118,10 +98,12 @@ def run(machine: Machine, plan: Plan, further: Mapping[str, Path]) -> Outcome:
             qemu_args=arguments,
             on_line=Terminal().line,
         )
-    result.require_success()
     where = asdict(environment(machine, chosen))
     where["modules"] = {**where["modules"], **{name: digest(path) for name, path in further.items()}}
-    return finish(out, result.results, About(where, plan, started, begin))
+    about = About(where, plan, started, begin)
+    with kept_on_failure(out, result.results, about):
+        result.require_success()
+    return finish(out, result.results, about)
 
 
 def named_variants(given: Sequence[str]) -> tuple[dict[str, Path], bool]:
@@ -213,51 +195,6 @@ def _disks(out: Path) -> Iterator[list[str]]:
         shutil.rmtree(place)
 
 
-def now() -> str:
-    """The time, ISO 8601 with time zone, to the second."""
-    return datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds")
-
-
 def digest(path: Path) -> str:
     """What identifies a module whose source is not known."""
     return f"sha256:{sha256(path.read_bytes()).hexdigest()}"
-
-
-def finish(out: Path, found: Path, about: About) -> Outcome:
-    """Write the results of what the measuring program left in `found`, and keep fio's documents beside them."""
-    try:
-        lines = [json.loads(line) for line in (found / "samples.jsonl").read_text().splitlines()]
-        cut_short = json.loads((found / "end.json").read_text())["cut_short"]
-    except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"the measurement left no results that can be read in {found}: {error}") from error
-    seconds = time.monotonic() - about.begin
-    plan = about.plan
-    results = Results(about.environment, plan.name, about.started, seconds, cut_short, gather(lines))
-    raw = out / f"{plan.name}.raw"
-    shutil.rmtree(raw, ignore_errors=True)
-    shutil.copytree(found / "raw", raw)
-    shutil.copy(found / "samples.jsonl", raw)
-    path = out / f"{plan.name}.json"
-    fresh = path.with_name(f".{path.name}.part")
-    fresh.write_text(to_json(results))
-    fresh.rename(path)
-    if cut_short:
-        say(f"cut short: {cut_short}")
-    say(f"{len(lines)} samples of {len(results.measurements)} cells in {seconds:.0f} s; results: {path}")
-    return Outcome(path, results)
-
-
-def gather(lines: Sequence[Mapping[str, Any]]) -> tuple[Measurement, ...]:
-    """The samples, line by line as measure.Line has them, put together by cell.
-
-    Raises UserError when a cell's table is not the same in all of its samples.
-    """
-    found: dict[tuple[Load, str, str], tuple[str, list[Sample]]] = {}
-    for line in lines:
-        load = Load(**{**line["load"], "block_sizes": tuple(line["load"]["block_sizes"])})
-        cell = (load, line["variant"], line["mode"])
-        table, samples = found.setdefault(cell, (line["table"], []))
-        if table != line["table"]:
-            raise UserError(f"{line['variant']}:{line['mode']} had two tables: {table}; {line['table']}")
-        samples.append(Sample(**line["sample"]))
-    return tuple(Measurement(*cell, table, tuple(samples)) for cell, (table, samples) in found.items())

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from .bench import BOOT, About, Outcome, Terminal, finish, now, written
+from .bench import BOOT, Terminal, written
 from .errors import UserError
 from .orders import ALL_KINDS, Order, Variant
+from .outcome import About, Outcome, finish, now
 from .paths import BUILD
 from .progress import say
 from .results import CPUINFO, Environment, cpu_model

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from dmcrypt_inline import accounting, fio, mappings, measurements
-from dmcrypt_inline.bench import About, finish, gather
 from dmcrypt_inline.devices import Device, opened, parameters, set_up
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.here import suited
 from dmcrypt_inline.measure import cell_name, describe
 from dmcrypt_inline.measurements import Load
+from dmcrypt_inline.outcome import About, finish, gather, kept_on_failure
 from dmcrypt_inline.run import Completed
 from dmcrypt_inline.workloads import NULL, PLANS, Cell, Plan
 
@@ -248,10 +248,26 @@ def test_a_run_is_written_and_read_back(tmp_path: Path) -> None:
         finish(tmp_path, found, about)
     (found / "end.json").write_text('{"cut_short": "the time limit"}')
     outcome = finish(tmp_path, found, about)
-    assert outcome.path == tmp_path / "quick.json"
+    assert outcome.path == tmp_path / "quick-20260101-000000.json"
     assert measurements.read(outcome.path) == outcome.results
     assert outcome.results.cut_short == "the time limit"
-    assert (tmp_path / "quick.raw" / "00000.json").read_text() == REAL
+    assert (tmp_path / "quick-20260101-000000.raw" / "00000.json").read_text() == REAL
+
+
+def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
+    found = tmp_path / "found"
+    (found / "raw").mkdir(parents=True)
+    about = About({"accel": "tcg"}, Plan("full", (), 1.0), "2026-01-01T00:00:00+00:00", 0.0)
+    with pytest.raises(UserError, match="guest bench"), kept_on_failure(tmp_path, found, about):
+        raise UserError("guest bench: the kernel complained")
+    assert list(tmp_path.glob("*.json")) == []  # nothing had been measured
+    (found / "samples.jsonl").write_text(json.dumps(line(number=1)) + '\n{"load": ')
+    with pytest.raises(UserError, match="guest bench"), kept_on_failure(tmp_path, found, about):
+        raise UserError("guest bench: the kernel complained\n  console: there")
+    [path] = tmp_path.glob("*.json")
+    kept = measurements.read(path)
+    assert kept.cut_short == "it failed: guest bench: the kernel complained"
+    assert len(kept.measurements) == 1
 
 
 def test_cells_that_suit_the_running_machine() -> None:
