@@ -237,10 +237,22 @@ def measure(order: Order, results: Path) -> str:
     return missing
 
 
+def interruptible() -> None:
+    """Have the first SIGINT or SIGTERM raise KeyboardInterrupt; those that follow must not disturb the clean-up."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+
+
+def _interrupt(*_: object) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)  # not SIG_IGN: the programs run from here would inherit it
+    raise KeyboardInterrupt
+
+
 def main(arguments: Sequence[str]) -> int:
     """Exit status 0 when the order was carried out, 1 with a message when not."""
     order, results = Path(arguments[0]), Path(arguments[1])
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # take down what was set up
+    interruptible()
     try:
         missing = measure(orders.read(order), results)
     except UserError as error:
