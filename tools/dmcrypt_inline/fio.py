@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from .measurements import Load
@@ -24,15 +25,21 @@ class Figures:
     latency_us: Mapping[str, float]
 
 
+def command(job: Path, output: Path, *, read_only: bool) -> list[str]:
+    """How fio carries out a job file, its JSON in `output`; with `read_only` it refuses jobs that write."""
+    return ["fio", "--output-format=json", f"--output={output}", *(["--readonly"] if read_only else []), str(job)]
+
+
 def job_file(loads: Sequence[Load], device: str, *, runtime: float, warm_up: float, gate: str) -> str:
     """The job file: for each load a warm-up, then the jobs measured; times in seconds.
 
-    `gate` is a program that each measured job runs with "before" and "after" as
+    `gate` is a command that each measured job runs with "before" and "after" as
     argument, and that returns when the measuring program has looked at the CPUs.
     Raises ValueError when the jobs of a load cannot be divided among its fio words, or its engine has no such depth.
     """
+    escaped = device.replace(":", r"\:")  # a colon stands between two names
     lines = [
-        *("[global]", f"filename={device}", "direct=1", "time_based", "norandommap", "randrepeat=1"),
+        *("[global]", f"filename={escaped}", "direct=1", "time_based", "norandommap", "randrepeat=1"),
         *("unified_rw_reporting=mixed", "group_reporting", "lat_percentiles=1", "clat_percentiles=0"),
         f"percentile_list={':'.join(str(percent) for percent in PERCENTILES)}",
     ]

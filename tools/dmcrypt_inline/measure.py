@@ -228,7 +228,7 @@ def measure(order: Order, results: Path) -> str:
     """Carry out the order; returns what is missing. Raises UserError when something cannot be measured as claimed."""
     results.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + order.plan.seconds
-    with Sampler(results) as sampler:
+    with Sampler(results, read_only=not order.writes) as sampler:
         session = Session(order, results, sampler, deadline)
         try:
             missing = session.measure()

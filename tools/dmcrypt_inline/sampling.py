@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from . import accounting, fio
@@ -20,25 +20,26 @@ from .workloads import Plan
 START_TIMEOUT = 600.0  # seconds besides the run time; against a hang, not to hurry a busy emulator
 POLL = 0.05  # seconds between two looks whether fio has ended instead of coming to the gate
 
-# What each of fio's jobs runs: say that it has come, wait to be let through.
-GATE = """#!/bin/sh
-echo "$1" >{place}/come
+# What each of fio's jobs runs with sh, because a file in a temporary directory may not be
+# allowed to run: say that it has come, wait to be let through; it fails when all is to end.
+GATE = """echo "$1" >{place}/come
 read -r _ <{place}/go
+test ! -e {place}/end
 """
 
 
 class Sampler:
-    """Takes samples; a context manager, because the gate is made of files."""
+    """Takes samples; a context manager, because the gate is made of files. `read_only`: fio must not write."""
 
-    def __init__(self, results: Path) -> None:
+    def __init__(self, results: Path, *, read_only: bool) -> None:
         self.results = results
+        self.read_only = read_only
         (results / "raw").mkdir(parents=True, exist_ok=True)
 
     def __enter__(self) -> Sampler:
         self.place = Path(tempfile.mkdtemp(prefix="dmcrypt-inline-"))
         self.gate = self.place / accounting.GATE
         self.gate.write_text(GATE.format(place=self.place))
-        self.gate.chmod(0o700)
         for name in ("come", "go"):
             os.mkfifo(self.place / name)
         # Open for both directions: neither end ever waits for the other or sees an end of file.
@@ -58,24 +59,29 @@ class Sampler:
 
         One fio runs them all: its start costs as much as a sample. Its JSON is kept
         in raw/ under the name `raw`. Raises UserError when fio fails, or reports what cannot be.
+        Whatever it raises, fio has ended: the device may be taken away.
         """
         job = self.place / "job.fio"
-        job.write_text(fio.job_file(loads, node, runtime=plan.runtime, warm_up=plan.warm_up, gate=str(self.gate)))
+        job.write_text(
+            fio.job_file(loads, node, runtime=plan.runtime, warm_up=plan.warm_up, gate=f"/bin/sh {self.gate}")
+        )
         output = self.results / "raw" / raw
         timeout = (plan.runtime + plan.warm_up) * len(loads) + START_TIMEOUT
         running = self.pool.submit(
             run,
-            ["fio", "--output-format=json", f"--output={output}", str(job)],
+            fio.command(job, output, read_only=self.read_only),
             log=self.results / "fio.log",
             timeout=timeout,
             cwd=self.place,
         )
         try:
             used = [self._used(running, load.jobs, timeout) for load in loads]
+            running.result()
         except BaseException:
-            self._let_through(2 * sum(load.jobs for load in loads))  # fio must not wait for us: leaving waits for it
+            (self.place / "end").touch()
+            self._let_through(2 * sum(load.jobs for load in loads))
+            wait([running])
             raise
-        running.result()
         try:
             document = fio.parse(output.read_text())
             figures = [fio.figures(document, each) for each in range(len(loads))]
