@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from .cleanup import retried, undone
 from .errors import UserError
 from .run import Completed
 
@@ -16,6 +18,8 @@ MIB = 1 << 20
 SIZE = 64 * MIB  # of each device that is made here
 CONFIGFS = Path("/sys/kernel/config/nullb")
 BLOCK = Path("/sys/block")
+MODULES = Path("/sys/module")
+RAM_DISK = Path("/dev/ram0")
 DISKS = {"nvme": "/dev/nvme0n1", "virtio-blk": "/dev/vda"}  # what the guest's emulated disks are called
 
 Run = Callable[[Sequence[str]], Completed]
@@ -100,29 +104,36 @@ def _device(node: str, run: Run) -> Device:
 
 @contextmanager
 def _ram_disk(run: Run) -> Iterator[str]:
-    if Path("/sys/module/brd").exists():
-        raise UserError("a RAM disk is already there: unload it first (modprobe -r brd); its data would be overwritten")
-    run(["modprobe", "brd", "rd_nr=1", f"rd_size={SIZE >> 10}"])
-    try:
-        if not Path("/dev/ram0").is_block_device():
-            raise UserError("the module brd made no /dev/ram0")
-        _fill(Device("/dev/ram0", SIZE >> 9))  # so that every page is there before anything is measured
-        yield "/dev/ram0"
-    finally:
-        run(["modprobe", "-r", "brd"])
+    """Raises UserError when there are RAM disks already: their data would be overwritten."""
+    brd = MODULES / "brd"
+    if brd.exists() and not (brd / "initstate").exists():
+        raise UserError(
+            "brd is built into this kernel: its RAM disks cannot be told from the user's\n"
+            "  choose a PLAN= without them (w3, w4), or DEVICE="
+        )
+    if brd.exists() or RAM_DISK.exists():
+        raise UserError(f"there are RAM disks already ({RAM_DISK}), their data would be lost: rmmod brd first")
+    with undone("the module brd", partial(_unload, "brd", run), "rmmod brd"):
+        run(["modprobe", "brd", "rd_nr=1", f"rd_size={SIZE >> 10}"])
+        if not RAM_DISK.is_block_device():
+            raise UserError(f"the module brd made no {RAM_DISK}")
+        _fill(Device(str(RAM_DISK), SIZE >> 9))  # so that every page is there before anything is measured
+        yield str(RAM_DISK)
 
 
 @contextmanager
 def _null_block(settings: dict[str, str], run: Run) -> Iterator[str]:
-    """A device of its own: others of the same driver are left alone."""
-    if not CONFIGFS.exists():
-        run(["modprobe", "null_blk", "nr_devices=0"])
+    """A device of its own: others of the same driver are left alone, and the driver too if it was loaded."""
     place = CONFIGFS / f"dmcrypt-inline-{os.getpid()}"
-    try:
-        place.mkdir()
-    except OSError as error:
-        raise UserError(f"null_blk gives no device: {place}: {error.strerror}\n  is configfs mounted?") from error
-    try:
+    with ExitStack() as stack:
+        if not (MODULES / "null_blk").exists():
+            stack.enter_context(undone("the module null_blk", partial(_unload, "null_blk", run), "rmmod null_blk"))
+            run(["modprobe", "null_blk", "nr_devices=0"])
+        stack.enter_context(undone(f"null_blk's {place}", partial(_remove_null_block, place), f"rmdir {place}"))
+        try:
+            place.mkdir()
+        except OSError as error:
+            raise UserError(f"null_blk gives no device: {place}: {error.strerror}\n  is configfs mounted?") from error
         for key, value in {"size": str(SIZE // MIB), "blocksize": "512", **settings}.items():
             _write(place / key, value)
         _write(place / "power", "1")
@@ -133,10 +144,19 @@ def _null_block(settings: dict[str, str], run: Run) -> Iterator[str]:
         if settings.get("memory_backed") == "1":
             _fill(Device(node, SIZE >> 9))
         yield node
-    finally:
+
+
+def _remove_null_block(place: Path) -> None:
+    if place.exists():
         with suppress(OSError):
             (place / "power").write_text("0")
         place.rmdir()
+
+
+def _unload(module: str, run: Run) -> None:
+    """Only this module: modprobe -r would take those that it needs, too."""
+    if (MODULES / module).exists():
+        retried(partial(run, ["rmmod", module]))
 
 
 def _fill(device: Device) -> None:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
+from .cleanup import undone
 from .devices import Device, Run
 from .errors import UserError
 from .measurements import MODES
-from .run import CommandError, Completed
+from .run import CommandError, Completed, show
 
 NULL_CIPHER = "capi:ecb(cipher_null)"
 CIPHER = "aes-xts-plain64"
 # Of every mapping with a real cipher, in hex: it protects nothing, and may stand in logs and process arguments.
 FAKE_KEY = "00112233445566778899aabbccddeeff" * 2 + "ffeeddccbbaa99887766554433221100" * 2
 PASSPHRASE = b"not a secret"
-PREFIX = "dmcrypt-inline-"  # of each mapping's name
+PREFIX = f"dmcrypt-inline-{os.getpid()}-"  # of each mapping's name
 
 
 @dataclass(frozen=True)
@@ -76,13 +79,27 @@ def mapped(
     """
     name = PREFIX + mode
     options = ("--readonly",) if read_only else ()
-    run(["dmsetup", "create", name, *options, "--table", table(crypt, device, mode, sector_size)])
-    try:
+    with _removed(name, ("dmsetup", "remove", "--retry", name), run):
+        run(["dmsetup", "create", name, *options, "--table", table(crypt, device, mode, sector_size)])
         shown = run(["dmsetup", "table", name]).output.strip()
         check_flags(shown, mode, sector_size)
         yield f"/dev/mapper/{name}", without_key(shown)
-    finally:
-        run(["dmsetup", "remove", "--retry", name])
+
+
+def _removed(name: str, command: Sequence[str], run: Run) -> AbstractContextManager[None]:
+    """Remove the mapping at the end with this command, if it was made."""
+    return undone(f"the mapping {name}", partial(_remove, name, command, run), show(command))
+
+
+def _remove(name: str, command: Sequence[str], run: Run) -> None:
+    try:
+        run(command)
+    except CommandError:
+        try:
+            run(["dmsetup", "info", name])
+        except CommandError:
+            return  # there is none
+        raise
 
 
 def knows(mode: str, device: Device, run: Run, *, read_only: bool) -> bool:
@@ -109,11 +126,9 @@ def luks(device: Device, cryptsetup: str, run_with_input: Run) -> Crypt:
         key.write(bytes.fromhex(FAKE_KEY))
         key.flush()
         run_with_input([cryptsetup, "luksFormat", *options, "--master-key-file", key.name, device.node])
-    run_with_input([cryptsetup, "open", "--key-file=-", device.node, name])
-    try:
+    with _removed(name, (cryptsetup, "close", name), run_with_input):
+        run_with_input([cryptsetup, "open", "--key-file=-", device.node, name])
         return parse_crypt(run_with_input(["dmsetup", "table", name]))
-    finally:
-        run_with_input([cryptsetup, "close", name])
 
 
 def parse_crypt(shown: Completed) -> Crypt:

@@ -7,17 +7,19 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dmcrypt_inline import measure
+from dmcrypt_inline import mappings, measure
+from dmcrypt_inline.cleanup import TRIES, retried
+from dmcrypt_inline.devices import Device, opened
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.measurements import Load
-from dmcrypt_inline.run import Completed, run
+from dmcrypt_inline.run import CommandError, Completed, run
 from dmcrypt_inline.sampling import Sampler
 from dmcrypt_inline.workloads import NULL, Plan
 
@@ -91,3 +93,131 @@ def test_a_sample_of_a_file_and_no_write_to_what_is_only_read(tmp_path: Path, di
         with pytest.raises(UserError, match=r"read-only|readonly"):
             sampler.samples([replace(LOAD, rw="write")], str(disk), plan, 1, "1.json")
     assert disk.read_bytes() == before
+
+
+def test_what_others_look_into_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dmcrypt_inline.cleanup.PAUSE", 0)
+    results: list[str | UserError] = [UserError("busy"), UserError("busy"), "done"]
+
+    def action() -> str:
+        result = results.pop(0)
+        if isinstance(result, UserError):
+            raise result
+        return result
+
+    assert retried(action) == "done"
+    results += [UserError("busy")] * TRIES
+    with pytest.raises(UserError, match="busy"):
+        retried(action)
+    assert results == []
+
+
+class Programs:
+    """Instead of `run`: notes what is run; programs that start with a key end as its value says."""
+
+    def __init__(self, **ends: BaseException | str) -> None:
+        self.ends = ends
+        self.ran: list[str] = []
+
+    def __call__(self, argv: Sequence[str]) -> Completed:
+        line = " ".join(argv)
+        self.ran.append(line)
+        end = next((end for key, end in self.ends.items() if line.startswith(key.replace("_", " "))), "")
+        if isinstance(end, BaseException):
+            raise end
+        return Completed(tuple(argv), 0, end, 0.0)
+
+
+def refused(*argv: str) -> CommandError:
+    return CommandError(f"{argv[0]} failed", Completed(argv, 1, "", 0.0), Path("a.log"))
+
+
+NAME = f"dmcrypt-inline-{os.getpid()}-default"
+DEVICE = Device("/dev/ram0", 131072)
+SHOWN = "0 131072 crypt capi:ecb(cipher_null) - 0 1:0 0"
+
+
+def mapped(programs: Programs, body: BaseException | None = None) -> None:
+    with mappings.mapped(mappings.NULL, DEVICE, "default", 512, programs, read_only=True) as (node, _):
+        assert node == f"/dev/mapper/{NAME}"
+        if body:
+            raise body
+
+
+def test_a_mapping_is_removed_when_its_making_is_interrupted() -> None:
+    programs = Programs(dmsetup_create=KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        mapped(programs)
+    assert programs.ran[1:] == [f"dmsetup remove --retry {NAME}"]
+
+
+def test_a_mapping_is_removed_when_its_removal_is_interrupted() -> None:
+    programs = Programs(dmsetup_table=SHOWN, dmsetup_remove=KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        mapped(programs)
+    assert programs.ran[2:] == [f"dmsetup remove --retry {NAME}"] * 2
+
+
+def test_a_mapping_that_was_never_made_is_not_missed(capsys: pytest.CaptureFixture[str]) -> None:
+    ends = {"dmsetup_create": refused("dmsetup", "create"), "dmsetup_remove": refused("dmsetup", "remove")}
+    assert not mappings.knows("both", DEVICE, Programs(**ends, dmsetup_info=refused("dmsetup", "info")), read_only=True)
+    assert capsys.readouterr().out == ""
+
+
+def test_what_cannot_be_removed_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    programs = Programs(dmsetup_table=SHOWN, dmsetup_remove=refused("dmsetup", "remove"))
+    with pytest.raises(UserError, match=f"(?s)LEFT BEHIND: the mapping {NAME}: .*to undo it: dmsetup remove"):
+        mapped(programs)
+    assert capsys.readouterr().out == ""
+    with pytest.raises(KeyboardInterrupt):  # what went wrong first
+        mapped(programs, KeyboardInterrupt())
+    assert f"to undo it: dmsetup remove --retry {NAME}" in capsys.readouterr().out
+
+
+@pytest.fixture
+def sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No modules, no RAM disk, and a configfs of plain directories."""
+    for name, path in (("MODULES", "module"), ("CONFIGFS", "nullb"), ("RAM_DISK", "ram0")):
+        monkeypatch.setattr(f"dmcrypt_inline.devices.{name}", tmp_path / path)
+    (tmp_path / "nullb").mkdir()
+    (tmp_path / "module").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["brd", "null_blk"])
+def test_a_module_is_unloaded_when_its_loading_is_interrupted(sysfs: Path, name: str) -> None:
+    programs = Programs(rmmod="")
+
+    def run_program(argv: Sequence[str]) -> Completed:
+        programs(argv)
+        if argv[0] == "modprobe":
+            (sysfs / "module" / name).mkdir()
+            raise KeyboardInterrupt
+        return Completed(tuple(argv), 0, "", 0.0)
+
+    with pytest.raises(KeyboardInterrupt), opened(name, run_program):
+        pass
+    assert programs.ran[1:] == [f"rmmod {name}"]
+
+
+def test_a_driver_that_was_loaded_stays(sysfs: Path) -> None:
+    (sysfs / "module" / "null_blk").mkdir()
+    (sysfs / "nullb").rmdir()
+    programs = Programs()
+    with pytest.raises(UserError, match="null_blk gives no device"), opened("null_blk", programs):
+        pass
+    assert programs.ran == []
+
+
+def test_ram_disks_of_others_are_left_alone(sysfs: Path) -> None:
+    programs = Programs()
+    (sysfs / "ram0").touch()
+    with pytest.raises(UserError, match="there are RAM disks already"), opened("brd", programs):
+        pass
+    (sysfs / "module" / "brd").mkdir()
+    with pytest.raises(UserError, match="built into this kernel"), opened("brd", programs):
+        pass
+    (sysfs / "module" / "brd" / "initstate").touch()
+    with pytest.raises(UserError, match="there are RAM disks already"), opened("brd", programs):
+        pass
+    assert programs.ran == []
