@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from . import orders
+from .devices import SERIAL
 from .errors import UserError
 from .gitrepo import git
 from .guest import run_guest
@@ -32,8 +33,8 @@ from .workloads import NVME, VIRTIO, Plan
 BOOT = 900.0  # seconds for a boot, the start of Python, and the end of a round that the time limit met
 EACH, STEP = "each", r"patch-\d\d"  # the word for, and the names of, the queue's patches one by one
 DISK_SIZE = 64 << 20  # bytes of each emulated disk
-# As -device takes them. "unsafe": what the guest flushes need not reach the host's disk.
-DISKS = {NVME: "nvme,serial=bench", VIRTIO: "virtio-blk-pci"}
+# As -device takes them. "unsafe": what the guest flushes need not reach the host's disk. devices.py looks at SERIAL.
+DISKS = {NVME: f"nvme,serial={SERIAL}", VIRTIO: f"virtio-blk-pci,serial={SERIAL}"}
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,30 @@ from .errors import UserError
 from .run import Completed
 
 MIB = 1 << 20
-SIZE = 64 * MIB  # of each device that is made here
+SIZE = 64 * MIB  # of each device under test, except the user's
 CONFIGFS = Path("/sys/kernel/config/nullb")
 BLOCK = Path("/sys/block")
 MODULES = Path("/sys/module")
 RAM_DISK = Path("/dev/ram0")
-DISKS = {"nvme": "/dev/nvme0n1", "virtio-blk": "/dev/vda"}  # what the guest's emulated disks are called
+SERIAL = "dmcrypt-bench"  # of the guest's emulated disks
 
 Run = Callable[[Sequence[str]], Completed]
+
+
+@dataclass(frozen=True)
+class Disk:
+    """An emulated disk: what it is called in the guest, and the attribute in sysfs with its serial number."""
+
+    name: str
+    serial: str
+
+    @property
+    def node(self) -> str:
+        """Its node in /dev."""
+        return f"/dev/{self.name}"
+
+
+DISKS = {"nvme": Disk("nvme0n1", "device/serial"), "virtio-blk": Disk("vda", "serial")}
 
 
 @dataclass(frozen=True)
@@ -71,7 +87,7 @@ def opened(name: str, run: Run) -> Iterator[Device]:
         with _null_block(settings, run) as node:
             yield _device(node, run)
     elif kind in DISKS:
-        device = _device(DISKS[kind], run)
+        device = _emulated(kind, run)
         _fill(device)
         yield device
     else:
@@ -100,6 +116,21 @@ def _device(node: str, run: Run) -> Device:
     if not Path(node).is_block_device():
         raise UserError(f"{node} is not there, or is no block device")
     return Device(node, int(run(["blockdev", "--getsz", node]).output))
+
+
+def _emulated(kind: str, run: Run) -> Device:
+    """Raises UserError unless it is the disk that bench.py gave the guest: on a host, the name is somebody's disk."""
+    disk = DISKS[kind]
+    try:
+        serial = (BLOCK / disk.name / disk.serial).read_text().strip()
+    except OSError as error:
+        raise UserError(f"{disk.node} has no serial number: {error}") from error
+    if serial != SERIAL:
+        raise UserError(f"{disk.node} is not the disk made for measuring: its serial number is {serial!r}")
+    device = _device(disk.node, run)
+    if device.sectors != SIZE >> 9:
+        raise UserError(f"{disk.node} is not the disk made for measuring: it has {device.sectors} sectors")
+    return device
 
 
 @contextmanager
