@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -16,13 +17,18 @@ from .run import Completed
 
 MIB = 1 << 20
 SIZE = 64 * MIB  # of each device under test, except the user's
+LARGEST = str(MIB >> 9)  # request that null_blk takes, in sectors, where it can be told; else it is 127 KiB
 CONFIGFS = Path("/sys/kernel/config/nullb")
-BLOCK = Path("/sys/block")
+BLOCK = Path("/sys/class/block")
 MODULES = Path("/sys/module")
 RAM_DISK = Path("/dev/ram0")
 SERIAL = "dmcrypt-bench"  # of the guest's emulated disks
 
 Run = Callable[[Sequence[str]], Completed]
+
+
+class Unsupported(UserError):
+    """The device cannot be set up as a load wants it; others can be measured."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +56,17 @@ class Device:
 
     @property
     def queue(self) -> Path:
-        """Its attributes in sysfs."""
-        return BLOCK / os.path.basename(os.path.realpath(self.node)) / "queue"  # noqa: PTH119
+        """Its attributes in sysfs; a partition has those of its disk."""
+        return (self._place.parent if self.partition else self._place) / "queue"
+
+    @property
+    def partition(self) -> bool:
+        """Whether it is a partition."""
+        return (self._place / "partition").exists()
+
+    @property
+    def _place(self) -> Path:
+        return (BLOCK / Path(self.node).resolve().name).resolve()
 
 
 def parameters(name: str) -> tuple[str, dict[str, str]]:
@@ -96,20 +111,39 @@ def opened(name: str, run: Run) -> Iterator[Device]:
 
 @contextmanager
 def set_up(device: Device, scheduler: str, max_sectors_kb: int) -> Iterator[None]:
-    """The device's queue with this scheduler and request size ("" and 0: as they are), put back at the end."""
-    wanted = {"scheduler": scheduler, "max_sectors_kb": str(max_sectors_kb or "")}
-    before: dict[str, str] = {}
-    try:
-        for name, value in wanted.items():
-            if value:
-                text = (device.queue / name).read_text().strip()
-                chosen = re.search(r"\[(.+?)\]", text)
-                before[name] = chosen[1] if chosen else text
-                _write(device.queue / name, value)
+    """The device's queue with this scheduler and request size ("" and 0: as they are), put back at the end.
+
+    Raises Unsupported when it cannot have them.
+    """
+    with ExitStack() as stack:
+        for name, value in {"scheduler": scheduler, "max_sectors_kb": str(max_sectors_kb or "")}.items():
+            path = device.queue / name
+            before = _chosen(path) if value else ""
+            if before == value:
+                continue
+            if device.partition:
+                raise Unsupported(f"{device.node} is a partition: its disk has {name} {before}, which is not changed")
+            put_back = partial(_write, path, before)
+            stack.enter_context(undone(f"{name} of {device.node}", put_back, f"echo {before} >{path}"))
+            try:
+                path.write_text(value)
+            except OSError as error:
+                if error.errno not in (errno.EINVAL, errno.ENOENT):
+                    raise UserError(f"{path} does not take {value!r}: {error.strerror}") from error
+                raise Unsupported(f"{device.node} cannot have {name} {value}: {error.strerror}") from error
+            if _chosen(path) != value:
+                raise Unsupported(f"{device.node} cannot have {name} {value}: it has {_chosen(path)}")
         yield
-    finally:
-        for name, value in before.items():
-            _write(device.queue / name, value)
+
+
+def _chosen(path: Path) -> str:
+    """What an attribute of a queue has; of several words, the one in brackets."""
+    try:
+        text = path.read_text().strip()
+    except FileNotFoundError as error:
+        raise Unsupported(f"there is no {path}") from error
+    chosen = re.search(r"\[(.+?)\]", text)
+    return chosen[1] if chosen else text
 
 
 def _device(node: str, run: Run) -> Device:
@@ -165,7 +199,8 @@ def _null_block(settings: dict[str, str], run: Run) -> Iterator[str]:
             place.mkdir()
         except OSError as error:
             raise UserError(f"null_blk gives no device: {place}: {error.strerror}\n  is configfs mounted?") from error
-        for key, value in {"size": str(SIZE // MIB), "blocksize": "512", **settings}.items():
+        largest = {"max_sectors": LARGEST} if (place / "max_sectors").exists() else {}
+        for key, value in {"size": str(SIZE // MIB), "blocksize": "512", **largest, **settings}.items():
             _write(place / key, value)
         _write(place / "power", "1")
         # Newer kernels name the node after the directory.

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from . import devices, mappings, orders
-from .devices import Device
+from .devices import Device, Unsupported
 from .errors import UserError
 from .mappings import Crypt
 from .measurements import RAW, Load
@@ -82,6 +82,7 @@ class Session:
     throughput: dict[tuple[Load, str, str], list[float]] = field(default_factory=dict)
     unknown: dict[tuple[str, str], None] = field(default_factory=dict)  # variant and mode that it does not know
     known: set[tuple[str, str]] = field(default_factory=set)
+    missing: list[str] = field(default_factory=list)  # of the plan, and why
 
     def run(self, argv: Sequence[str], stdin: bytes | None = None) -> Completed:
         """Run a program as `run` does, logged beside the results."""
@@ -94,13 +95,23 @@ class Session:
         for number, part in enumerate(todo):
             now = time.monotonic()
             if now > self.deadline:
-                missing = sum(len(rest.loads) for rest in todo[number:])
-                return f"the time limit of {self.order.plan.seconds:.0f} s left {missing} loads unmeasured"
+                rest = sum(len(part.loads) for part in todo[number:])
+                self.missing.append(f"the time limit of {self.order.plan.seconds:.0f} s left {rest} loads unmeasured")
+                break
             count = part.count(self.order.variants)
-            self._part(part, now + (self.deadline - now) * count / max(left, 1))
+            try:
+                self._part(part, now + (self.deadline - now) * count / max(left, 1))
+            except Unsupported as error:
+                self.missing.append(f"without {', '.join(map(describe, part.loads))}: {error}")
+                print(self.missing[-1], flush=True)
             left -= count
-        few = sum(len(samples) < self.order.plan.rounds for samples in self.throughput.values())
-        return f"the time limit left {few} cells with fewer than {self.order.plan.rounds} samples" if few else ""
+        else:
+            if few := sum(len(samples) < self.order.plan.rounds for samples in self.throughput.values()):
+                self.missing.append(f"the time limit left {few} cells with fewer than {self.order.plan.rounds} samples")
+        why = "; ".join(self.missing)
+        if not self.throughput:
+            raise UserError(f"nothing could be measured: {why}")
+        return why
 
     def _part(self, part: Part, until: float) -> None:
         """Rounds over the part until every load has settled or another would end too late."""

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import errno
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline import bench
-from dmcrypt_inline.devices import DISKS, SERIAL, SIZE, Device, Disk, opened
+from dmcrypt_inline import bench, measure
+from dmcrypt_inline.devices import DISKS, SERIAL, SIZE, Device, Disk, Unsupported, opened, set_up
 from dmcrypt_inline.errors import UserError
+from dmcrypt_inline.measurements import RAW, Load, Sample
+from dmcrypt_inline.orders import Order
 from dmcrypt_inline.run import Completed
+from dmcrypt_inline.sampling import Sampler
+from dmcrypt_inline.workloads import NULL, Cell, Plan
 
 
 def nothing(argv: Sequence[str]) -> Completed:
@@ -60,3 +70,141 @@ def test_the_guest_gets_the_disks_that_are_looked_for() -> None:
     assert set(bench.DISKS) == set(DISKS)
     assert all(f"serial={SERIAL}" in argument for argument in bench.DISKS.values())
     assert bench.DISK_SIZE == SIZE
+
+
+@dataclass(frozen=True)
+class Queue:
+    """The queue of the disk sdz, which has the partition sdz1, as directories in a sysfs."""
+
+    place: Path
+
+    def device(self, name: str = "sdz") -> Device:
+        return Device(f"/dev/{name}", 8)
+
+    def now(self) -> tuple[str, str]:
+        return (self.place / "scheduler").read_text(), (self.place / "max_sectors_kb").read_text()
+
+
+@pytest.fixture
+def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Queue:
+    place = tmp_path / "devices" / "sdz" / "queue"
+    place.mkdir(parents=True)
+    (place / "scheduler").write_text("none [mq-deadline] kyber\n")
+    (place / "max_sectors_kb").write_text("1280\n")
+    part = tmp_path / "devices" / "sdz" / "sdz1"
+    part.mkdir()
+    (part / "partition").write_text("1\n")
+    (tmp_path / "class").mkdir()
+    for each in (part, part.parent):
+        (tmp_path / "class" / each.name).symlink_to(each)
+    monkeypatch.setattr("dmcrypt_inline.devices.BLOCK", tmp_path / "class")
+    return Queue(place)
+
+
+def refusing(code: int, value: str) -> Callable[[Path, str], int]:
+    """Path.write_text, but `value` ends with this error, or changes nothing if that is 0."""
+    write = Path.write_text
+
+    def write_text(path: Path, text: str) -> int:
+        if text != value:
+            return write(path, text)
+        if code:
+            raise OSError(code, os.strerror(code))
+        return 0
+
+    return write_text
+
+
+@pytest.mark.parametrize(("scheduler", "kib"), [("bfq", 0), ("kyber", 512)])
+@pytest.mark.parametrize("code", [errno.EINVAL, 0])
+def test_what_a_queue_cannot_have(
+    queue: Queue, scheduler: str, kib: int, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "write_text", refusing(code, str(kib or scheduler)))
+    why = "Invalid argument" if code else "it has "
+    with pytest.raises(Unsupported, match=f"cannot have .*: {why}"), set_up(queue.device(), scheduler, kib):
+        pass
+    assert [text.strip() for text in queue.now()] == ["mq-deadline", "1280"]
+
+
+def test_other_errors_of_a_queue_end_everything(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "write_text", refusing(errno.EACCES, "8"))
+    with (
+        pytest.raises(UserError, match="does not take '8': Permission denied") as caught,
+        set_up(queue.device(), "", 8),
+    ):
+        pass
+    assert not isinstance(caught.value, Unsupported)
+
+
+def test_a_device_without_a_queue(queue: Queue) -> None:
+    with pytest.raises(Unsupported, match=r"there is no .*/queue/scheduler"), set_up(queue.device("ram0"), "none", 0):
+        pass
+    with set_up(queue.device("ram0"), "", 0):
+        pass
+
+
+def test_a_partition_leaves_the_queue_of_its_disk_alone(queue: Queue) -> None:
+    before = queue.now()
+    with set_up(queue.device("sdz1"), "mq-deadline", 1280):  # as it is
+        assert queue.now() == before
+    for scheduler, kib in (("none", 0), ("", 8)):
+        with pytest.raises(Unsupported, match="is a partition"), set_up(queue.device("sdz1"), scheduler, kib):
+            pass
+    assert queue.now() == before
+
+
+LOADS = [
+    replace(Load("W3", "sdz", NULL, 512, "randrw", (4096, 4096), 1, 1), scheduler=name) for name in ("bfq", "none")
+]
+
+
+def session(tmp_path: Path, cells: Sequence[Cell]) -> measure.Session:
+    order = Order(Plan("small", tuple(cells), 60.0, rounds=1), (), "")
+    tmp_path.mkdir(exist_ok=True)
+    return measure.Session(order, tmp_path, Sampler(tmp_path, read_only=False), time.monotonic() + 60)
+
+
+def test_what_cannot_be_set_up_is_left_out(
+    tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @contextmanager
+    def opened_disk(*_: object) -> Iterator[Device]:
+        yield queue.device()
+
+    def samples(_: object, loads: Sequence[Load], *__: object) -> list[Sample]:
+        return [Sample(1, 1.0, 1 << 20, 1, {}, {}, {}, 0) for _ in loads]
+
+    monkeypatch.setattr("dmcrypt_inline.devices.opened", opened_disk)
+    monkeypatch.setattr(Sampler, "samples", samples)
+    monkeypatch.setattr(Path, "write_text", refusing(errno.EINVAL, "bfq"))
+    cells = [Cell(load, RAW, RAW) for load in LOADS]
+    why = "without W3 sdz null randrw 4k bfq: /dev/sdz cannot have scheduler bfq: Invalid argument"
+    assert session(tmp_path / "both", cells).measure() == why
+    assert why in capsys.readouterr().out.splitlines()
+    lines = (tmp_path / "both" / "samples.jsonl").read_text().splitlines()
+    assert [json.loads(line)["load"]["scheduler"] for line in lines] == ["none"]
+    with pytest.raises(UserError, match="nothing could be measured: without W3"):
+        session(tmp_path / "one", cells[:1]).measure()
+
+
+def test_null_blk_takes_large_requests_where_it_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dmcrypt_inline.devices.MODULES", tmp_path)
+    monkeypatch.setattr("dmcrypt_inline.devices.CONFIGFS", tmp_path)
+    (tmp_path / "null_blk").mkdir()
+    written: dict[str, str] = {}
+    made = Path.mkdir
+
+    def mkdir(path: Path) -> None:
+        made(path)
+        (path / "max_sectors").write_text("0\n")
+        (path / "index").write_text("7\n")
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    monkeypatch.setattr(
+        Path, "rmdir", lambda path: written.update((each.name, each.read_text()) for each in path.iterdir())
+    )
+    monkeypatch.setattr("dmcrypt_inline.devices._device", lambda node, _: Device(node, SIZE >> 9))
+    with opened("null_blk irqmode=0", nothing) as device:
+        assert device.node == "/dev/nullb7"
+    assert (written["max_sectors"], written["irqmode"]) == ("2048", "0")
