@@ -17,7 +17,7 @@ from .orders import ALL_KINDS, Order, Variant
 from .outcome import About, Outcome, finish, now
 from .paths import BUILD
 from .progress import say
-from .results import CPUINFO, Environment, cpu_model
+from .results import CPUINFO, Environment, cpu_model, version
 from .run import run
 from .targets import TOOLS
 from .userdevice import look, may_write
@@ -133,7 +133,7 @@ def _environment() -> Mapping[str, object]:
             modules={RUNNING: _text(Path("/sys/module/dm_crypt/srcversion"))},
             cryptsetup=cryptsetup[1],
             cryptsetup_queue_hash="",
-            tools={name: (text.splitlines() or ["unknown"])[0].strip() for name, text in versions.items()},
+            tools={name: version(text) for name, text in versions.items()},
         )
     )
 

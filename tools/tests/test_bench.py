@@ -10,8 +10,9 @@ from small import SOURCE, git, git_tree, make_target
 from dmcrypt_inline import cli, commands
 from dmcrypt_inline.bench import Terminal, Wanted, named_variants, steps, stretched
 from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.here import measure_here
+from dmcrypt_inline.here import _environment, measure_here
 from dmcrypt_inline.orders import BASE_KINDS, QUEUE_KINDS, Variant
+from dmcrypt_inline.run import Completed
 from dmcrypt_inline.series import Tree
 from dmcrypt_inline.workloads import PLANS
 
@@ -87,6 +88,16 @@ def test_data_is_destroyed_only_where_a_device_is_named(monkeypatch: pytest.Monk
     monkeypatch.setattr("dmcrypt_inline.here._signature", lambda _: "")
     with pytest.raises(UserError, match="is no block device"):
         measure_here(PLANS["quick"], str(file), str(file))
+
+
+def test_versions_are_told_from_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {
+        "fio": "fio-3.33\n",
+        "dmsetup": "/dev/mapper/control: open failed\nLibrary version:   1.02.185 (2022-05-18)\n",
+        "cryptsetup": "cryptsetup 2.6.1 flags: UDEV\n",
+    }
+    monkeypatch.setattr("dmcrypt_inline.here.run", lambda argv, **_: Completed(tuple(argv), 0, said[argv[0]], 0.0))
+    assert _environment()["tools"] == {"fio": "fio-3.33", "dmsetup": "Library version:   1.02.185 (2022-05-18)"}
 
 
 def test_the_command_line_reaches_the_stage() -> None:
