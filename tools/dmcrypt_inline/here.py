@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 from .bench import BOOT, Terminal, written
@@ -20,7 +21,7 @@ from .progress import say
 from .results import CPUINFO, Environment, cpu_model, version
 from .run import run
 from .targets import TOOLS
-from .userdevice import look, may_write
+from .userdevice import admitted, named
 from .workloads import BRD, Cell, Plan
 
 RUNNING = "running"  # the variant's name, and where its results lie below build/
@@ -40,11 +41,10 @@ def measure_here(plan: Plan, device: str, destroy: str) -> Outcome:
     missing = [name for name in NEEDED if shutil.which(name) is None]
     if missing:
         raise UserError(f"not installed here: {', '.join(missing)}\n  apt-get install fio dmsetup cryptsetup-bin kmod")
-    writes = True
+    writes, user_device = True, None
     if device:
-        writes = may_write(look(device, _signature(device)), destroy)
-        if writes:
-            _claim(device)
+        user_device = named(device)
+        writes = admitted(device, destroy, partial(run, log=BUILD / RUNNING / "blkid.log", timeout=60))
         say(f"{device} {'IS OVERWRITTEN' if writes else 'is only read'}")
     elif destroy:
         raise UserError("DESTROY_DATA= without DEVICE=: give the device's name twice")
@@ -52,7 +52,8 @@ def measure_here(plan: Plan, device: str, destroy: str) -> Outcome:
     out = BUILD / RUNNING / "bench"
     results = out / "measured"
     shutil.rmtree(results, ignore_errors=True)
-    order = Order(plan, (Variant(RUNNING, ALL_KINDS, "", strict=False),), shutil.which("cryptsetup") or "", writes)
+    variants = (Variant(RUNNING, ALL_KINDS, "", strict=False),)
+    order = Order(plan, variants, shutil.which("cryptsetup") or "", writes, user_device)
     say(f"measuring {plan.name} on the running Linux {platform.release()}; at most {plan.seconds / 60:.0f} min")
     started, begin = now(), time.monotonic()
     terminal = Terminal()
@@ -92,28 +93,6 @@ def suited(cells: Iterable[Cell], device: str, writes: bool) -> Iterable[Cell]:
             "  choose another PLAN=, or a device that may be overwritten (DESTROY_DATA=)"
         )
     return found
-
-
-def _claim(device: str) -> None:
-    """Raise UserError when the kernel says that somebody uses the device, whatever sysfs shows."""
-    try:
-        os.close(os.open(device, os.O_RDONLY | os.O_EXCL))
-    except OSError as error:
-        raise UserError(f"{device} is in use: {error.strerror}") from error
-
-
-def _signature(device: str) -> str | None:
-    """What blkid finds on the device: a type, "" for nothing, None when it is not installed or not sure."""
-    if shutil.which("blkid") is None:
-        return None
-    log = BUILD / RUNNING / "blkid.log"
-    done = run(
-        ["blkid", "--probe", "--output", "value", "--match-tag", "TYPE", device], log=log, timeout=60, check=False
-    )
-    nothing_found = 2
-    if done.returncode == nothing_found:
-        return ""
-    return done.output.strip() if done.returncode == 0 else None
 
 
 def _environment() -> Mapping[str, object]:

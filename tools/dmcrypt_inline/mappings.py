@@ -19,6 +19,7 @@ NULL_CIPHER = "capi:ecb(cipher_null)"
 CIPHER = "aes-xts-plain64"
 # Of every mapping with a real cipher, in hex: it protects nothing, and may stand in logs and process arguments.
 FAKE_KEY = "00112233445566778899aabbccddeeff" * 2 + "ffeeddccbbaa99887766554433221100" * 2
+HEADERS = (16 << 20) >> 9  # in sectors: longer than superblocks and LUKS headers usually are
 PASSPHRASE = b"not a secret"
 PREFIX = f"dmcrypt-inline-{os.getpid()}-"  # of each mapping's name
 
@@ -32,7 +33,10 @@ class Crypt:
     offset: int
 
 
-NULL = Crypt(NULL_CIPHER, "-", 0)
+def null(device: Device, *, read_only: bool) -> Crypt:
+    """The null cipher. What a device that is only read starts with is left out, for udev not to take it for its own."""
+    largest = 8  # encryption sector, in sectors of 512 bytes
+    return Crypt(NULL_CIPHER, "-", min(HEADERS, device.sectors // 2) // largest * largest if read_only else 0)
 
 
 def arguments(mode: str, sector_size: int) -> tuple[str, ...]:
@@ -105,7 +109,7 @@ def _remove(name: str, command: Sequence[str], run: Run) -> None:
 def knows(mode: str, device: Device, run: Run, *, read_only: bool) -> bool:
     """Whether the dm-crypt that is loaded takes the arguments of the mode."""
     try:
-        with mapped(NULL, device, mode, 512, run, read_only=read_only):
+        with mapped(null(device, read_only=read_only), device, mode, 512, run, read_only=read_only):
             return True
     except CommandError as error:
         if error.completed.argv[:2] != ("dmsetup", "create"):

@@ -27,6 +27,7 @@ from .orders import Order, Part, Variant
 from .run import Completed, run
 from .sampling import Sampler
 from .stats import settled, spread
+from .userdevice import check_again
 from .workloads import NULL
 
 TRANSIENT = "~ "  # starts a line that the next one replaces on a terminal
@@ -117,7 +118,11 @@ class Session:
         """Rounds over the part until every load has settled or another would end too late."""
         first = part.loads[0]
         with ExitStack() as stack:
-            device = stack.enter_context(devices.opened(first.device, self.run))
+            name = first.device
+            if user_device := self.order.device:
+                check_again(user_device, self.run, writes=self.order.writes)
+                name = user_device.path
+            device = stack.enter_context(devices.opened(name, self.run))
             stack.enter_context(devices.set_up(device, first.scheduler, first.max_sectors_kb))
             crypt = self._crypt(first, device)
             number, loads = 0, part.loads
@@ -135,7 +140,7 @@ class Session:
 
     def _crypt(self, load: Load, device: Device) -> Crypt:
         if load.cipher == NULL:
-            return mappings.NULL
+            return mappings.null(device, read_only=not self.order.writes)
         if not self.order.writes:
             return Crypt(load.cipher, mappings.FAKE_KEY, 0)
         self._load(self.order.variants[0])

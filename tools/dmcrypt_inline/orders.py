@@ -10,6 +10,7 @@ from typing import Any
 
 from .errors import UserError
 from .measurements import RAW, Load
+from .userdevice import UserDevice
 from .workloads import BASE, QUEUE, Cell, Plan
 
 TOGETHER = 6  # loads measured in the same rounds: more would lie far apart, fewer would load modules more often
@@ -38,12 +39,14 @@ class Order:
     """Measure this plan on these variants.
 
     `cryptsetup` is the program for LUKS volumes; `writes` is False where the devices must only be read.
+    `device` is the user's, which all loads are then for.
     """
 
     plan: Plan
     variants: tuple[Variant, ...]
     cryptsetup: str
     writes: bool = True
+    device: UserDevice | None = None
 
 
 def to_json(order: Order) -> str:
@@ -58,7 +61,8 @@ def read(path: Path) -> Order:
         plan = found.pop("plan")
         cells = tuple(Cell(_load(each["load"]), each["kind"], each["mode"]) for each in plan.pop("cells"))
         variants = tuple(_variant(each, path.parent) for each in found.pop("variants"))
-        return Order(Plan(cells=cells, **plan), variants, **found)
+        device = found.pop("device")
+        return Order(Plan(cells=cells, **plan), variants, device=device and UserDevice(**device), **found)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(f"{path} is no order to measure: {type(error).__name__}: {error}") from error
 

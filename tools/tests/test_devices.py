@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline import bench, measure
+from dmcrypt_inline import bench, measure, orders
 from dmcrypt_inline.devices import DISKS, SERIAL, SIZE, Device, Disk, Unsupported, opened, set_up
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.measurements import RAW, Load, Sample
 from dmcrypt_inline.orders import Order
 from dmcrypt_inline.run import Completed
 from dmcrypt_inline.sampling import Sampler
+from dmcrypt_inline.userdevice import UserDevice
 from dmcrypt_inline.workloads import NULL, Cell, Plan
 
 
@@ -208,3 +209,37 @@ def test_null_blk_takes_large_requests_where_it_can(tmp_path: Path, monkeypatch:
     with opened("null_blk irqmode=0", nothing) as device:
         assert device.node == "/dev/nullb7"
     assert (written["max_sectors"], written["irqmode"]) == ("2048", "0")
+
+
+def test_the_user_s_device_is_looked_at_again_before_it_is_opened(
+    tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[object] = []
+
+    @contextmanager
+    def opened_disk(name: str, _: object) -> Iterator[Device]:
+        steps.append(f"opened {name}")
+        yield queue.device()
+
+    def check_again(device: UserDevice, _: object, *, writes: bool) -> None:
+        steps.append((device, writes))
+        if len(steps) > 2:
+            raise UserError("another device")
+
+    monkeypatch.setattr("dmcrypt_inline.devices.opened", opened_disk)
+    monkeypatch.setattr("dmcrypt_inline.measure.check_again", check_again)
+    monkeypatch.setattr(Sampler, "samples", lambda *_: [Sample(1, 1.0, 1 << 20, 1, {}, {}, {}, 0)])
+    device = UserDevice("/dev/sdz", 2048)
+    plan = Plan("small", tuple(Cell(replace(load, scheduler=""), RAW, RAW) for load in LOADS), 60.0, rounds=1)
+    cells = [replace(cell, load=replace(cell.load, cpu_load=n)) for n, cell in enumerate(plan.cells)]  # two parts
+    order = Order(replace(plan, cells=tuple(cells)), (), "", False, device)
+    with pytest.raises(UserError, match="another device"):
+        measure.measure(order, tmp_path / "results")
+    assert steps == [(device, False), "opened /dev/sdz", (device, False)]
+
+
+def test_an_order_carries_the_user_s_device(tmp_path: Path) -> None:
+    order = Order(Plan("small", (), 1.0), (), "", True, UserDevice("/dev/sdz1", 2049))
+    path = tmp_path / "order.json"
+    path.write_text(orders.to_json(order))
+    assert orders.read(path) == order

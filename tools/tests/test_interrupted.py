@@ -138,7 +138,10 @@ SHOWN = "0 131072 crypt capi:ecb(cipher_null) - 0 1:0 0"
 
 
 def mapped(programs: Programs, body: BaseException | None = None) -> None:
-    with mappings.mapped(mappings.NULL, DEVICE, "default", 512, programs, read_only=True) as (node, _):
+    with mappings.mapped(mappings.null(DEVICE, read_only=True), DEVICE, "default", 512, programs, read_only=True) as (
+        node,
+        _,
+    ):
         assert node == f"/dev/mapper/{NAME}"
         if body:
             raise body

@@ -151,8 +151,14 @@ def test_both_ways_of_dividing_the_time_have_the_same_sum() -> None:
 
 def test_tables() -> None:
     plain = "0 131073 crypt capi:ecb(cipher_null) - 0 /dev/ram0 0"
-    assert mappings.table(mappings.NULL, DEVICE, "default", 512) == plain
-    assert mappings.table(mappings.NULL, DEVICE, "no_read", 512) == f"{plain} 1 no_read_workqueue"
+    assert mappings.table(mappings.null(DEVICE, read_only=False), DEVICE, "default", 512) == plain
+    assert (
+        mappings.table(mappings.null(DEVICE, read_only=False), DEVICE, "no_read", 512) == f"{plain} 1 no_read_workqueue"
+    )
+    assert mappings.null(Device("/dev/sdz", 1 << 30), read_only=True).offset == (16 << 20) >> 9
+    assert (
+        mappings.null(Device("/dev/sdz", 2005), read_only=True).offset == 1000
+    )  # half of it, in whole sectors of 4096
     luks = mappings.parse_crypt(Completed((), 0, "0 98304 crypt aes-xts-plain64 :64:logon:x 0 1:0 32768\n", 0.0))
     assert mappings.table(luks, DEVICE, "both", 4096) == (
         f"0 98304 crypt aes-xts-plain64 {mappings.FAKE_KEY} 0 /dev/ram0 32768 "
