@@ -30,27 +30,28 @@ def command(job: Path, output: Path, *, read_only: bool) -> list[str]:
     return ["fio", "--output-format=json", f"--output={output}", *(["--readonly"] if read_only else []), str(job)]
 
 
-def job_file(loads: Sequence[Load], device: str, *, runtime: float, warm_up: float, gate: str) -> str:
-    """The job file: for each load a warm-up, then the jobs measured; times in seconds.
+def job_file(runs: Sequence[tuple[Load, str]], *, runtime: float, warm_up: float, gate: str) -> str:
+    """The job file: for each load, on the device node beside it, a warm-up, then the jobs measured; times in seconds.
 
     `gate` is a command that each measured job runs with "before" and "after" as
     argument, and that returns when the measuring program has looked at the CPUs.
     Raises ValueError when the jobs of a load cannot be divided among its fio words, or its engine has no such depth.
     """
-    escaped = device.replace(":", r"\:")  # a colon stands between two names
     lines = [
-        *("[global]", f"filename={escaped}", "direct=1", "time_based", "norandommap", "randrepeat=1"),
+        *("[global]", "direct=1", "time_based", "norandommap", "randrepeat=1"),
         *("unified_rw_reporting=mixed", "group_reporting", "lat_percentiles=1", "clat_percentiles=0"),
         f"percentile_list={':'.join(str(percent) for percent in PERCENTILES)}",
     ]
-    for number, load in enumerate(loads):
-        lines += _jobs(f"warm-up-{number}", load, warm_up)
-        lines += _jobs(f"{CELL}-{number}", load, runtime, f"exec_prerun={gate} before", f"exec_postrun={gate} after")
+    for number, (load, node) in enumerate(runs):
+        lines += _jobs(f"warm-up-{number}", load, node, warm_up)
+        gates = f"exec_prerun={gate} before", f"exec_postrun={gate} after"
+        lines += _jobs(f"{CELL}-{number}", load, node, runtime, *gates)
     return "\n".join(lines) + "\n"
 
 
-def _jobs(name: str, load: Load, seconds: float, *more: str) -> Iterator[str]:
+def _jobs(name: str, load: Load, node: str, seconds: float, *more: str) -> Iterator[str]:
     """A group of jobs that starts when the group before has ended."""
+    escaped = node.replace(":", r"\:")  # a colon stands between two names
     smallest, largest = load.block_sizes
     words = load.rw.split(",")
     each, rest = divmod(load.jobs, len(words))
@@ -59,7 +60,14 @@ def _jobs(name: str, load: Load, seconds: float, *more: str) -> Iterator[str]:
     if load.engine == "psync" and load.queue_depth > 1:
         raise ValueError(f"psync has no queue depth of {load.queue_depth}")
     for word in words:
-        yield from ("", f"[{name}]", f"rw={word}", f"numjobs={each}", f"runtime={seconds * 1000:.0f}ms")
+        yield from (
+            "",
+            f"[{name}]",
+            f"filename={escaped}",
+            f"rw={word}",
+            f"numjobs={each}",
+            f"runtime={seconds * 1000:.0f}ms",
+        )
         yield from (f"bsrange={smallest}-{largest}", f"blockalign={smallest}")
         yield from (f"ioengine={load.engine}", f"iodepth={load.queue_depth}")
         yield from ("stonewall",) if word == words[0] else ()

@@ -80,6 +80,8 @@ def suited(cells: Iterable[Cell], device: str, writes: bool) -> Iterable[Cell]:
     found: dict[Cell, None] = {}
     for cell in cells:
         load = cell.load
+        if load.cpu_load:
+            load = replace(load, cpu_load=os.cpu_count() or 1)  # all of them, as in a guest
         if device:
             load = replace(load, device=device)
             if not writes and (load.rw not in ("read", "randread") or load.scheduler or load.max_sectors_kb):

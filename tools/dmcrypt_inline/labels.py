@@ -28,7 +28,12 @@ def block_sizes(load: Load) -> str:
 
 def cell(measurement: Measurement) -> str:
     """Variant and mode; the raw device is just 'raw'."""
-    return RAW if measurement.variant == RAW else f"{measurement.variant}:{measurement.mode}"
+    return cell_name(measurement.variant, measurement.mode)
+
+
+def cell_name(variant: str, mode: str) -> str:
+    """The same, for who has no measurement yet."""
+    return RAW if variant == RAW else f"{variant}:{mode}"
 
 
 def baseline(results: Results) -> str:

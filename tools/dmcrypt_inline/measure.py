@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
-from . import devices, mappings, orders
+from . import devices, labels, mappings, orders
 from .devices import Device, Unsupported
 from .errors import UserError
 from .mappings import Crypt
@@ -103,7 +103,7 @@ class Session:
             try:
                 self._part(part, now + (self.deadline - now) * count / max(left, 1))
             except Unsupported as error:
-                self.missing.append(f"without {', '.join(map(describe, part.loads))}: {error}")
+                self.missing.append(f"without {'; '.join(map(labels.describe, part.loads))}: {error}")
                 print(self.missing[-1], flush=True)
             left -= count
         else:
@@ -115,7 +115,10 @@ class Session:
         return why
 
     def _part(self, part: Part, until: float) -> None:
-        """Rounds over the part until every load has settled or another would end too late."""
+        """Rounds over the part until every load has settled or another would end too late.
+
+        `until` is the part's share of the time, which only rounds beyond the plan's have to keep.
+        """
         first = part.loads[0]
         with ExitStack() as stack:
             name = first.device
@@ -132,7 +135,8 @@ class Session:
                 self._round(part, loads, device, crypt, number)
                 now = time.monotonic()
                 unsettled = tuple(load for load in loads if not self._settled(load))
-                over = now + (now - begin) * len(unsettled) / len(loads) > until
+                enough = number >= self.order.plan.rounds
+                over = now + (now - begin) * len(unsettled) / len(loads) > (until if enough else self.deadline)
                 for load in loads:
                     if over or load not in unsettled:
                         self._say_load(load)
@@ -147,21 +151,26 @@ class Session:
         return mappings.luks(device, self.order.cryptsetup, partial(self.run, stdin=mappings.PASSPHRASE))
 
     def _round(self, part: Part, loads: Sequence[Load], device: Device, crypt: Crypt, number: int) -> None:
-        """Every variant and mode once; who comes first alternates."""
+        """Every variant and mode once; who comes first alternates. The modes of a variant lie side by side."""
         turns: list[Variant | None] = [None, *self.order.variants]
         for variant in turns if number % 2 else reversed(turns):
             if variant is None:
-                self._samples(loads, Place(RAW, RAW, device.node, ""), number)
+                self._samples([(load, Place(RAW, RAW, device.node, "")) for load in loads], number)
                 continue
             modes = [mode for mode in part.modes(variant) if self._knows(variant, mode, device)]
-            for mode in modes if number % 2 else reversed(modes):
-                wanted = [load for load in loads if part.measures(load, variant, mode)]
-                if not wanted:
-                    continue
-                with mappings.mapped(
-                    crypt, device, mode, loads[0].sector_size, self.run, read_only=not self.order.writes
-                ) as (node, table):
-                    self._samples(wanted, Place(variant.name, mode, node, table), number)
+            runs: list[tuple[Load, Place]] = []
+            with ExitStack() as stack:
+                for mode in modes if number % 2 else reversed(modes):
+                    wanted = [load for load in loads if part.measures(load, variant, mode)]
+                    if wanted:
+                        node, table = stack.enter_context(
+                            mappings.mapped(
+                                crypt, device, mode, loads[0].sector_size, self.run, read_only=not self.order.writes
+                            )
+                        )
+                        runs += [(load, Place(variant.name, mode, node, table)) for load in wanted]
+                if runs:
+                    self._samples(runs, number)
 
     def _knows(self, variant: Variant, mode: str, device: Device) -> bool:
         self._load(variant)
@@ -187,26 +196,26 @@ class Session:
             self.run(["rmmod", "dm_crypt"])
             self.loaded = None
 
-    def _samples(self, loads: Sequence[Load], on: Place, number: int) -> None:
-        """One sample of each load, written down and told."""
+    def _samples(self, runs: Sequence[tuple[Load, Place]], number: int) -> None:
+        """A sample of each of these, written down and told."""
         raw = f"{self.runs:05d}.json"
         self.runs += 1
-        with busy(loads[0].cpu_load):
-            samples = self.sampler.samples(loads, on.node, self.order.plan, number, raw)
-        with (self.results / "samples.jsonl").open("a") as sink:
-            for load, sample in zip(loads, samples):
-                sink.write(json.dumps(asdict(Line(load, on.variant, on.mode, on.table, asdict(sample), raw))) + "\n")
         left = max(0.0, self.deadline - time.monotonic())
-        for load, sample in zip(loads, samples):
-            self.throughput.setdefault((load, on.variant, on.mode), []).append(sample.throughput)
+        first, on = runs[0]
         print(
-            f"{TRANSIENT}at most {left // 60:.0f}:{left % 60:02.0f} left: {describe(loads[-1])}, round {number}, "
-            f"{cell_name(on.variant, on.mode)}: {samples[-1].throughput:.1f} MiB/s",
+            f"{TRANSIENT}at most {left // 60:.0f}:{left % 60:02.0f} left: {first.workload}, {first.device}, "
+            f"round {number}, {on.variant}: {len(runs)} samples",
             flush=True,
         )
+        with busy(first.cpu_load):
+            samples = self.sampler.samples([(load, on.node) for load, on in runs], self.order.plan, number, raw)
+        with (self.results / "samples.jsonl").open("a") as sink:
+            for (load, on), sample in zip(runs, samples):
+                sink.write(json.dumps(asdict(Line(load, on.variant, on.mode, on.table, asdict(sample), raw))) + "\n")
+                self.throughput.setdefault((load, on.variant, on.mode), []).append(sample.throughput)
 
     def _of(self, load: Load) -> dict[str, list[float]]:
-        return {cell_name(*cell): found for (each, *cell), found in self.throughput.items() if each == load}
+        return {labels.cell_name(*cell): found for (each, *cell), found in self.throughput.items() if each == load}
 
     def _settled(self, load: Load) -> bool:
         plan = self.order.plan
@@ -218,26 +227,10 @@ class Session:
         cells = ", ".join(f"{name} {each.median:.1f}" for name, each in found.items())
         rounds = max(len(samples) for samples in self._of(load).values())
         worst = max(each.iqr for each in found.values())
-        print(f"{describe(load)} (MiB/s, {rounds} rounds, spread up to {worst:.0%}): {cells}", flush=True)
-
-
-def cell_name(variant: str, mode: str) -> str:
-    """The name of a cell among those of its load."""
-    return RAW if variant == RAW else f"{variant}:{mode}"
-
-
-def describe(load: Load) -> str:
-    """A load in one line."""
-    smallest, largest = (f"{size >> 10}k" if size >= 1024 else str(size) for size in load.block_sizes)
-    size = smallest if smallest == largest else f"{smallest}-{largest}"
-    words = [load.workload, load.device, load.cipher, load.rw, size]
-    words += [f"sectors of {load.sector_size}"] if load.sector_size != 512 else []
-    words += [f"queue depth {load.queue_depth}"] if load.queue_depth > 1 else []
-    words += [f"{load.jobs} jobs"] if load.jobs > 1 else []
-    words += [load.scheduler] if load.scheduler else []
-    words += [f"max_sectors_kb {load.max_sectors_kb}"] if load.max_sectors_kb else []
-    words += [f"{load.cpu_load} CPUs busy"] if load.cpu_load else []
-    return " ".join(words)
+        print(
+            f"{load.workload}, {labels.describe(load)} (MiB/s, {rounds} rounds, spread up to {worst:.0%}): {cells}",
+            flush=True,
+        )
 
 
 def measure(order: Order, results: Path) -> str:

@@ -54,19 +54,17 @@ class Sampler:
         os.close(self.go)
         shutil.rmtree(self.place, ignore_errors=True)  # fio may still be writing its last words there
 
-    def samples(self, loads: Sequence[Load], node: str, plan: Plan, number: int, raw: str) -> list[Sample]:
-        """Run each of the loads on the device node once, as round `number`.
+    def samples(self, runs: Sequence[tuple[Load, str]], plan: Plan, number: int, raw: str) -> list[Sample]:
+        """Run each of the loads on the device node beside it once, as round `number`.
 
         One fio runs them all: its start costs as much as a sample. Its JSON is kept
         in raw/ under the name `raw`. Raises UserError when fio fails, or reports what cannot be.
         Whatever it raises, fio has ended: the device may be taken away.
         """
         job = self.place / "job.fio"
-        job.write_text(
-            fio.job_file(loads, node, runtime=plan.runtime, warm_up=plan.warm_up, gate=f"/bin/sh {self.gate}")
-        )
+        job.write_text(fio.job_file(runs, runtime=plan.runtime, warm_up=plan.warm_up, gate=f"/bin/sh {self.gate}"))
         output = self.results / "raw" / raw
-        timeout = (plan.runtime + plan.warm_up) * len(loads) + START_TIMEOUT
+        timeout = (plan.runtime + plan.warm_up) * len(runs) + START_TIMEOUT
         running = self.pool.submit(
             run,
             fio.command(job, output, read_only=self.read_only),
@@ -75,16 +73,16 @@ class Sampler:
             cwd=self.place,
         )
         try:
-            used = [self._used(running, load.jobs, timeout) for load in loads]
+            used = [self._used(running, load.jobs, timeout) for load, _ in runs]
             running.result()
         except BaseException:
             (self.place / "end").touch()
-            self._let_through(2 * sum(load.jobs for load in loads))
+            self._let_through(2 * sum(load.jobs for load, _ in runs))
             wait([running])
             raise
         try:
             document = fio.parse(output.read_text())
-            figures = [fio.figures(document, each) for each in range(len(loads))]
+            figures = [fio.figures(document, each) for each in range(len(runs))]
         except (OSError, ValueError, KeyError) as error:
             raise UserError(f"fio left no result that can be used: {error}\n  see {output}") from error
         return [_sample(number, found, each) for found, each in zip(figures, used)]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline import bench, measure, orders
+from dmcrypt_inline import bench, labels, measure, orders
 from dmcrypt_inline.devices import DISKS, SERIAL, SIZE, Device, Disk, Unsupported, opened, set_up
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.measurements import RAW, Load, Sample
@@ -180,12 +180,12 @@ def test_what_cannot_be_set_up_is_left_out(
     monkeypatch.setattr(Sampler, "samples", samples)
     monkeypatch.setattr(Path, "write_text", refusing(errno.EINVAL, "bfq"))
     cells = [Cell(load, RAW, RAW) for load in LOADS]
-    why = "without W3 sdz null randrw 4k bfq: /dev/sdz cannot have scheduler bfq: Invalid argument"
+    why = f"without {labels.describe(LOADS[0])}: /dev/sdz cannot have scheduler bfq: Invalid argument"
     assert session(tmp_path / "both", cells).measure() == why
     assert why in capsys.readouterr().out.splitlines()
     lines = (tmp_path / "both" / "samples.jsonl").read_text().splitlines()
     assert [json.loads(line)["load"]["scheduler"] for line in lines] == ["none"]
-    with pytest.raises(UserError, match="nothing could be measured: without W3"):
+    with pytest.raises(UserError, match="nothing could be measured: without randrw"):
         session(tmp_path / "one", cells[:1]).measure()
 
 

@@ -78,7 +78,7 @@ def test_fio_ends_before_an_exception_goes_on(tmp_path: Path, disk: Path, monkey
     with Sampler(tmp_path / "results", read_only=True) as sampler:
         begin = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
-            sampler.samples([LOAD] * 3, str(disk), PLAN, 1, "0.json")
+            sampler.samples([(LOAD, str(disk))] * 3, PLAN, 1, "0.json")
         assert ended, "fio is still running"
         assert ended[0] - begin < PLAN.runtime  # it did none of its work
 
@@ -88,10 +88,10 @@ def test_a_sample_of_a_file_and_no_write_to_what_is_only_read(tmp_path: Path, di
     before = disk.read_bytes()
     plan = replace(PLAN, runtime=0.1)
     with Sampler(tmp_path / "results", read_only=True) as sampler:
-        (sample,) = sampler.samples([LOAD], str(disk), plan, 1, "0.json")
+        (sample,) = sampler.samples([(LOAD, str(disk))], plan, 1, "0.json")
         assert sample.ios > 0
         with pytest.raises(UserError, match=r"read-only|readonly"):
-            sampler.samples([replace(LOAD, rw="write")], str(disk), plan, 1, "1.json")
+            sampler.samples([(replace(LOAD, rw="write"), str(disk))], plan, 1, "1.json")
     assert disk.read_bytes() == before
 
 

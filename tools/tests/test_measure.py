@@ -14,7 +14,6 @@ from dmcrypt_inline import accounting, fio, mappings, measurements
 from dmcrypt_inline.devices import Device, opened, parameters, set_up
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.here import suited
-from dmcrypt_inline.measure import cell_name, describe
 from dmcrypt_inline.measurements import Load
 from dmcrypt_inline.outcome import About, finish, gather, kept_on_failure
 from dmcrypt_inline.run import Completed
@@ -60,11 +59,12 @@ def test_what_moved_nothing_is_no_measurement() -> None:
 
 def test_job_files() -> None:
     deep = replace(LOAD, engine="libaio", queue_depth=32, rw="randread,randwrite", jobs=8, block_sizes=(4096, 131072))
-    text = fio.job_file([LOAD, deep], "/dev/ram0", runtime=0.6, warm_up=0.1, gate="/gate")
+    text = fio.job_file([(LOAD, "/dev/a:0"), (deep, "/dev/b")], runtime=0.6, warm_up=0.1, gate="/gate")
     sections = [block.splitlines() for block in text.split("\n\n")]
     names = [lines[0] for lines in sections]
     assert names == ["[global]", "[warm-up-0]", "[cell-0]", *["[warm-up-1]"] * 2, *["[cell-1]"] * 2]
-    assert "ioengine=psync" in sections[2]
+    assert {"ioengine=psync", r"filename=/dev/a\:0"} < set(sections[2])
+    assert [line for part in sections[3:] for line in part if "filename" in line] == ["filename=/dev/b"] * 4
     assert {"rw=randread", "numjobs=4", "iodepth=32", "bsrange=4096-131072", "runtime=600ms", "stonewall"} < set(
         sections[5]
     )
@@ -77,7 +77,7 @@ def test_job_files() -> None:
         (replace(LOAD, queue_depth=2), "psync has no queue depth of 2"),
     ):
         with pytest.raises(ValueError, match=why):
-            fio.job_file([wrong], "/dev/ram0", runtime=1, warm_up=1, gate="/gate")
+            fio.job_file([(wrong, "/dev/b")], runtime=1, warm_up=1, gate="/gate")
 
 
 STAT = """\
@@ -221,13 +221,6 @@ def test_device_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with set_up(DEVICE, "kyber", 8):
         assert ((queue / "scheduler").read_text(), (queue / "max_sectors_kb").read_text()) == ("kyber", "8")
     assert ((queue / "scheduler").read_text(), (queue / "max_sectors_kb").read_text()) == ("mq-deadline", "1280")
-
-
-def test_names_for_people() -> None:
-    assert describe(LOAD) == "W1 brd null read 4k"
-    busy = replace(LOAD, block_sizes=(512, 131072), sector_size=4096, queue_depth=8, jobs=4, cpu_load=2)
-    assert describe(busy) == "W1 brd null read 512-128k sectors of 4096 queue depth 8 4 jobs 2 CPUs busy"
-    assert (cell_name("raw", "raw"), cell_name("series", "both")) == ("raw", "series:both")
 
 
 def line(variant: str = "series", table: str = "a table", number: int = 1) -> dict[str, Any]:
