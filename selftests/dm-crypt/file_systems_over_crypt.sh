@@ -41,18 +41,20 @@ mounted() {
 # files_stay NAME: jobs that write files with checksums, sync, rename and remove
 # beside each other, and read all back. The status says whether all was well.
 files_stay() {
-	local files=$MOUNTED/a:$MOUNTED/b:$MOUNTED/c:$MOUNTED/d copy load round status=0
+	local files=$MOUNTED/a:$MOUNTED/b:$MOUNTED/c:$MOUNTED/d copy load status=0
 
 	verified_io "$1" "$files" --rw=randwrite --bsrange=4k-64k \
 		--iodepth=8 --size=32M --fsync=16 --end_fsync=1 &
 	load=$!
-	for round in 1 2 3 4 5 6 7 8; do
-		copy=$MOUNTED/copy-$round
-		cp -r "$here" "$MOUNTED/copy" && sync "$MOUNTED/copy" && mv "$MOUNTED/copy" "$copy"
-		echo 3 >/proc/sys/vm/drop_caches
-		want "difference after copying" "" "$(diff -r "$here" "$copy" 2>&1 | head -n 2)" ||
-			status=1
-		rm -r "$copy"
+	for copy in 1 2 3 4; do
+		cp -r "$here" "$MOUNTED/copy" && sync "$MOUNTED/copy" &&
+			mv "$MOUNTED/copy" "$MOUNTED/copy-$copy"
+	done
+	echo 3 >/proc/sys/vm/drop_caches
+	for copy in 1 2 3 4; do
+		want "difference after copying" "" \
+			"$(diff -r "$here" "$MOUNTED/copy-$copy" 2>&1 | head -n 2)" || status=1
+		rm -r "$MOUNTED/copy-$copy"
 	done
 	wait $load || status=1
 	return $status

@@ -24,7 +24,7 @@ from .measurements import RAW
 from .orders import BASE_KINDS, QUEUE_KINDS, Order, Variant
 from .outcome import About, Outcome, finish, kept_on_failure, now
 from .paths import build_dir, log_dir
-from .progress import say
+from .progress import clock, say
 from .results import environment
 from .series import Tree
 from .targets import TOOLS
@@ -80,7 +80,7 @@ def run(machine: Machine, plan: Plan, further: Mapping[str, Path]) -> Outcome:
     plan = stretched(plan, variants)
     order = Order(plan, variants, str(machine.cryptsetup.prefix / "sbin" / "cryptsetup"))
     say(f"measuring {plan.name} on Linux {kernel.release} ({kernel.flavour}, {chosen}): {', '.join(files)}")
-    say(f"at most {plan.seconds / 60:.0f} min; console: {out / 'guest' / 'console.log'}")
+    say(f"at most {clock(plan.seconds)}; console: {out / 'guest' / 'console.log'}")
     started, begin = now(), time.monotonic()
     with written(out, order) as place, _disks(out) as arguments:
         result = run_guest(

@@ -17,7 +17,7 @@ from .errors import UserError
 from .orders import ALL_KINDS, Order, Variant
 from .outcome import About, Outcome, finish, now
 from .paths import BUILD
-from .progress import say
+from .progress import clock, say
 from .results import CPUINFO, Environment, cpu_model, version
 from .run import run
 from .targets import TOOLS
@@ -54,7 +54,7 @@ def measure_here(plan: Plan, device: str, destroy: str) -> Outcome:
     shutil.rmtree(results, ignore_errors=True)
     variants = (Variant(RUNNING, ALL_KINDS, "", strict=False),)
     order = Order(plan, variants, shutil.which("cryptsetup") or "", writes, user_device)
-    say(f"measuring {plan.name} on the running Linux {platform.release()}; at most {plan.seconds / 60:.0f} min")
+    say(f"measuring {plan.name} on the running Linux {platform.release()}; at most {clock(plan.seconds)}")
     started, begin = now(), time.monotonic()
     terminal = Terminal()
     with written(out, order) as place:

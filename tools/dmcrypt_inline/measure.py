@@ -24,6 +24,7 @@ from .errors import UserError
 from .mappings import Crypt
 from .measurements import RAW, Load
 from .orders import Order, Part, Variant
+from .progress import clock
 from .run import Completed, run
 from .sampling import Sampler
 from .stats import settled, spread
@@ -203,7 +204,7 @@ class Session:
         left = max(0.0, self.deadline - time.monotonic())
         first, on = runs[0]
         print(
-            f"{TRANSIENT}at most {left // 60:.0f}:{left % 60:02.0f} left: {first.workload}, {first.device}, "
+            f"{TRANSIENT}at most {clock(left)} left: {first.workload}, {first.device}, "
             f"round {number}, {on.variant}: {len(runs)} samples",
             flush=True,
         )

@@ -15,7 +15,8 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """Minutes and seconds: 2:05."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
@@ -33,7 +34,7 @@ def step(title: str, log: Path | None = None) -> Iterator[None]:
 
     def tick() -> None:
         while not done.wait(1.0):
-            print(f"\r\033[K... {_clock(time.monotonic() - begin)} {title}{where}", end="", flush=True)
+            print(f"\r\033[K... {clock(time.monotonic() - begin)} {title}{where}", end="", flush=True)
 
     ticker = threading.Thread(target=tick, daemon=True)
     if live:
@@ -50,4 +51,4 @@ def step(title: str, log: Path | None = None) -> Iterator[None]:
         if live:
             ticker.join()
             print("\r\033[K", end="")
-        say(f"{word} {title} [{_clock(time.monotonic() - begin)}]")
+        say(f"{word} {title} [{clock(time.monotonic() - begin)}]")
