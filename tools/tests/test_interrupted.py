@@ -24,7 +24,7 @@ from dmcrypt_inline.sampling import Sampler
 from dmcrypt_inline.workloads import NULL, Plan
 
 LOAD = Load("W1", "a file", NULL, 512, "read", (4096, 4096), 1, 1)
-PLAN = Plan("small", (), 10.0, runtime=3.0, warm_up=0.1)
+PLAN = Plan("small", (), 10.0, runtime=20.0, warm_up=0.1)
 needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio")
 
 BOTH = (signal.SIGINT, signal.SIGTERM)
