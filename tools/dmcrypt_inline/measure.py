@@ -265,8 +265,8 @@ def main(arguments: Sequence[str]) -> int:
     interruptible()
     try:
         missing = measure(orders.read(order), results)
-    except UserError as error:
-        print(f"FAILED: {error}", flush=True)
+    except (UserError, KeyboardInterrupt) as error:
+        print(f"FAILED: {str(error) or 'interrupted'}", flush=True)
         return 1
     (results / "end.json").write_text(json.dumps({"cut_short": missing}) + "\n")
     return 0

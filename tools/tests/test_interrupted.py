@@ -52,6 +52,19 @@ def test_only_the_first_signal_interrupts(first: signal.Signals) -> None:
         assert killed.returncode == -number  # a program run while cleaning up can still be ended
 
 
+@pytest.mark.usefixtures("handlers")
+def test_an_interrupted_measurement_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dmcrypt_inline.orders.read", interrupted)
+    assert measure.main([str(tmp_path / "order.json"), str(tmp_path)]) == 1
+    assert capsys.readouterr().out == "FAILED: interrupted\n"
+    assert not (tmp_path / "end.json").exists()
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Path:
     """A file with a colon in its name, where fio separates names."""
