@@ -11,7 +11,7 @@ here=$(dirname "$0")
 . "$here/dm_crypt.sh"
 
 START=7 IV_OFFSET=123456789
-SIZE=$(full_or_quick 8 2)M # of a job
+SIZE=$(full_or_quick 4 2)M # of a job
 
 # odd_map MODE CIPHER
 odd_map() {
