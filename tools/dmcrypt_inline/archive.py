@@ -15,6 +15,10 @@ OS_RELEASE = Path("/etc/os-release")
 DOWNLOAD = 1 << 29  # bytes: a kernel source package (120 MB) and apt's lists
 
 
+class Gone(UserError):
+    """An archive that moves holds the package no longer."""
+
+
 def archive_uris(indextargets: str, codename: str, suite: str) -> list[str]:
     """The machine's own archives that may hold `suite`, best first.
 
@@ -45,17 +49,23 @@ def os_codename(os_release: str) -> str:
 def package_file(target: Target, log: Path) -> Path:
     """The .deb of the target's recipe, or the tarball of its source package, downloaded once.
 
-    apt verifies the archive's signature and the checksums. Raises UserError when
-    the machine's apt knows no Debian archive, when the archive cannot be reached,
-    or when it does not hold exactly that version.
+    Where the recipe names no version it is the newest, as of the download. apt
+    verifies the archive's signature and the checksums. Raises UserError when the
+    machine's apt knows no Debian archive, when the archive cannot be reached, or
+    when it does not hold exactly that version, or the package at all.
     """
     recipe = target.recipe
-    final = cache_dir() / "packages" / f"{recipe.package}_{recipe.version}"
+    final = cache_dir() / "packages" / f"{recipe.package}_{recipe.version or 'newest'}"
     if not final.exists():
-        with step(f"downloading {recipe.package} {recipe.version}", log):
+        with step(f"downloading {recipe.package} {recipe.version}".rstrip(), log):
             publish(final, lambda part: _download(target, part, log), DOWNLOAD, f"the package {recipe.package}")
     (file,) = final.glob(recipe.tarball if recipe.source else "*.deb")
     return file
+
+
+def version_of(package: Path) -> str:
+    """The version in the name of a .deb file as apt downloads it, where %3a stands for a colon."""
+    return package.name.split("_")[1].replace("%3a", ":")
 
 
 def _download(target: Target, into: Path, log: Path) -> None:
@@ -79,14 +89,14 @@ def _download(target: Target, into: Path, log: Path) -> None:
         root = into / f"apt{number}"
         try:
             _fetch(recipe, uri, root, into, log)
-        except CommandError as error:
+        except (CommandError, Gone) as error:
             problems.append(str(error))
             continue
         finally:
             run(["rm", "-rf", root], log=log, timeout=60)
         return
     raise UserError(
-        f"could not get {recipe.package} {recipe.version} from {recipe.suite}\n"
+        f"could not get {recipe.package} {recipe.version or '(the newest)'} from {recipe.suite}\n"
         f"  is the network up, and does the mirror that apt uses still hold it?\n{advice}\n" + "\n".join(problems)
     )
 
@@ -116,6 +126,10 @@ def _fetch(recipe: Recipe, uri: str, root: Path, into: Path, log: Path) -> None:
         'Acquire::https::Timeout "30";\n'
     )
     run(["apt-get", "-c", conf, "update"], log=log, timeout=600)
-    wanted = f"{recipe.package}={recipe.version}"
+    wanted = f"{recipe.package}={recipe.version}" if recipe.version else recipe.package
+    if not recipe.version:
+        there = run(["apt-cache", "-c", conf, "pkgnames", recipe.package], log=log, timeout=60).output.split()
+        if recipe.package not in there:
+            raise Gone(f"{recipe.suite} has moved on: it holds no {recipe.package} any more")
     get = ["source", "--download-only"] if recipe.source else ["download"]
     run(["apt-get", "-c", conf, *get, wanted], log=log, timeout=1800, cwd=into)

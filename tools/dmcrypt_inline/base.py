@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .archive import package_file
+from .archive import package_file, version_of
 from .errors import UserError
 from .gitrepo import blob_id, git, resolve
 from .paths import SOURCE_TREE, cache_dir, log_dir, publish
@@ -53,27 +53,32 @@ def prepare_exact(target: Target, base: BaseTree) -> BaseTree:
     return _from_package(target, exact, target.blobs, sorted(target.blobs), log)
 
 
-def _from_package(target: Target, patch: Path, blobs: Mapping[str, str], files: Sequence[str], log: Path) -> BaseTree:
+def _from_package(
+    target: Target, patch: Path | None, blobs: Mapping[str, str], files: Sequence[str], log: Path
+) -> BaseTree:
     """The package's files (all of them when `files` is empty), taken to `blobs` by `patch`."""
     recipe = target.recipe
+    version = recipe.version or version_of(package_file(target, log))
+    changes = patch.read_bytes() if patch else b""
     # The recipe's code is not in the key: the blobs say whether it did its work.
-    identity = f"{recipe.package} {recipe.version}\n".encode() + patch.read_bytes() + " ".join(files).encode()
+    identity = f"{recipe.package} {version}\n".encode() + changes + " ".join(files).encode()
     final = cache_dir() / "bases" / f"{target.name}-{hashlib.sha256(identity).hexdigest()[:16]}.git"
-    origin = f"{recipe.package} {recipe.version} and {patch.name}"
+    origin = f"{recipe.package} {version}" + (f" and {patch.name}" if patch else "")
 
     def make(part: Path) -> None:
         scratch = part / "scratch"
         source = _unpack(recipe, package, files, scratch, log)
-        run(["git", "init", "-q", source], log=log, timeout=60)  # else git apply looks for a repository further up
-        git(source, "apply", patch, log=log)
-        shutil.rmtree(source / ".git")
+        if patch:
+            run(["git", "init", "-q", source], log=log, timeout=60)  # else git apply looks for a repository further up
+            git(source, "apply", patch, log=log)
+            shutil.rmtree(source / ".git")
         _commit_directory(source, target.products, part, log)
         shutil.rmtree(scratch)
         _verify(target, blobs, part, origin, log)
 
     if not final.exists():
         package = package_file(target, log)
-        with step(f"unpacking {recipe.package} {recipe.version}", log):
+        with step(f"unpacking {recipe.package} {version}", log):
             publish(final, make, SOURCE_TREE, "the base tree")
     return _base(target, final, origin, log)
 

@@ -10,16 +10,23 @@ from .errors import UserError
 
 SET = re.compile(r"(CONFIG_\w+)=(.*)")
 UNSET = re.compile(r"# (CONFIG_\w+) is not set")
+GONE = re.compile(r"# (CONFIG_\w+) is gone")
 
 
 def parse_config(text: str) -> dict[str, str]:
-    """Option -> value of a .config or fragment; an option said to be not set has the value n. Later lines win."""
+    """Option -> value of a .config or fragment; later lines win.
+
+    An option said to be not set has the value n; one said to be gone, which this
+    tree does not know, has none.
+    """
     options: dict[str, str] = {}
     for line in text.splitlines():
         if found := SET.fullmatch(line.strip()):
             options[found[1]] = found[2]
         elif found := UNSET.fullmatch(line.strip()):
             options[found[1]] = "n"
+        elif found := GONE.fullmatch(line.strip()):
+            options.pop(found[1], None)
     return options
 
 

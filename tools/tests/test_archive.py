@@ -142,6 +142,46 @@ def test_binary_and_source_packages_are_asked_for_in_apt_s_words(
     assert update == "update"
 
 
+@pytest.fixture
+def moving(target: Target) -> Target:
+    return replace(target, recipe=replace(target.recipe, version=""))
+
+
+def fake_cache(place: Path, answer: str) -> None:
+    """Put an apt-cache of ours beside the apt-get of `fake_apt`."""
+    (place / "apt-cache").write_text(f"#!/bin/sh\necho {answer}\n")
+    (place / "apt-cache").chmod(0o755)
+
+
+def test_a_recipe_without_a_version_takes_the_newest_and_keeps_it(
+    moving: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    calls = tmp_path / "calls"
+    fake_apt(monkeypatch, tmp_path / "bin", GIVES_FILES.format(calls=calls))
+    fake_cache(tmp_path / "bin", "linux-source-0.1 linux-source-0.11")
+    first = archive.package_file(moving, tmp_path / "log")
+    assert archive.package_file(moving, tmp_path / "log") == first
+    assert calls.read_text().splitlines()[1:] == ["update", "download linux-source-0.1"]
+
+
+def test_an_archive_that_has_moved_on_is_said_to_have(
+    moving: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake_apt(monkeypatch, tmp_path / "bin", GIVES_FILES.format(calls=tmp_path / "calls"))
+    fake_cache(tmp_path / "bin", "linux-source-0.11")
+    with pytest.raises(UserError, match=r"has moved on: it holds no linux-source-0\.1 any more") as caught:
+        archive.package_file(moving, tmp_path / "log")
+    assert "LINUX=" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [("linux-source-7.3_7.3.4-1~bpo13+1_all.deb", "7.3.4-1~bpo13+1"), ("small_2%3a0.3-1_amd64.deb", "2:0.3-1")],
+)
+def test_version_of(name: str, version: str) -> None:
+    assert archive.version_of(Path("/cache") / name) == version
+
+
 def test_the_way_out_names_the_target_s_own_variable(
     target: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -175,6 +175,22 @@ def test_a_base_that_has_the_tag_s_files_is_the_exact_one(packaged: Target, tmp_
     assert prepare_exact(packaged, base) is base
 
 
+def test_a_base_that_needs_no_patch_says_which_version_it_is(target: Target, tmp_path: Path) -> None:
+    kernel_tree(tmp_path / "deb" / "usr" / "src" / "small-0.3")
+    (tmp_path / "deb" / "DEBIAN").mkdir()
+    control = "Package: small\nVersion: 0.3.4-1\nArchitecture: all\nMaintainer: a test\nDescription: a test\n"
+    (tmp_path / "deb" / "DEBIAN" / "control").write_text(control)
+    tarball = "usr/src/small.tar.xz"
+    subprocess.run(["tar", "-cJf", tmp_path / "deb" / tarball, "-C", tmp_path / "deb/usr/src", "small-0.3"], check=True)
+    place = cache_dir() / "packages" / "small_newest"
+    place.mkdir(parents=True)
+    subprocess.run(["dpkg-deb", "-b", tmp_path / "deb", place / "small_0.3.4-1_all.deb"], check=True)
+    recipe = replace(target.recipe, package="small", version="", tarball=tarball, patch=None)
+    base = prepare_base(replace(target, recipe=recipe), None)
+    assert base.origin == "small 0.3.4-1"
+    assert git(base.repo, "show", f"base:{SOURCE}") == BEFORE
+
+
 @pytest.mark.parametrize("patch", ["base.patch", "exact.patch"])
 def test_a_recipe_that_does_not_do_its_work_is_refused(packaged: Target, tmp_path: Path, patch: str) -> None:
     (tmp_path / patch).write_text((tmp_path / patch).read_text().replace("+int version", "+int  version"))

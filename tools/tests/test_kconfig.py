@@ -32,8 +32,8 @@ def test_parse_config() -> None:
 
 
 def test_a_later_fragment_wins(tmp_path: Path) -> None:
-    (tmp_path / "one").write_text("CONFIG_A=y\nCONFIG_B=y\n")
-    (tmp_path / "two").write_text("CONFIG_B=n\n# CONFIG_C is not set\n")
+    (tmp_path / "one").write_text("CONFIG_A=y\nCONFIG_B=y\nCONFIG_D=y\n")
+    (tmp_path / "two").write_text("CONFIG_B=n\n# CONFIG_C is not set\n# CONFIG_D is gone\n")
     merged = merge_fragments([tmp_path / "one", tmp_path / "two"])
     assert merged == {"CONFIG_A": "y", "CONFIG_B": "n", "CONFIG_C": "n"}
 
