@@ -180,9 +180,9 @@ def make_module(objects: Path, directory: Path, log: Path, *arguments: str, time
 
 
 def lay_out_module(directory: Path, source: Path) -> None:
-    """Make `directory` an external module of the one file `source`."""
+    """Make `directory` an external module of the one file `source`; its private headers are the kernel's."""
     shutil.copyfile(source, directory / "dm-crypt.c")
-    (directory / "Kbuild").write_text("obj-m := dm-crypt.o\n")
+    (directory / "Kbuild").write_text("obj-m := dm-crypt.o\nccflags-y := -I$(srctree)/drivers/md\n")
 
 
 def _make(directory: Path, log: Path, *arguments: str, env: dict[str, str] | None = None, timeout: float = HOUR) -> str:
