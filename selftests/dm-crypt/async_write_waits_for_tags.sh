@@ -17,7 +17,7 @@ writes_wait() {
 		"--bs=64k --iodepth=64 --numjobs=2 --size=16M --offset_increment=32M"
 }
 
-needs fio null_blk flags
+needs fio null_blk flags async
 
 CLAIMS=("writes_wait no_write" "writes_wait both")
 quick_claims "writes_wait both"

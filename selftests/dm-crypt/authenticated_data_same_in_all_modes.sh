@@ -24,9 +24,8 @@ same_data() {
 	no_complaints
 }
 
-needs cmp target:integrity null_blk flags
+needs cmp target:integrity null_blk flags async
 
-ASYNC_GCM="capi:cryptd(gcm_base(ctr(aes-generic),ghash-generic))-random"
 CLAIMS=()
 for sector in 512 4096; do
 	CLAIMS+=("same_data capi:gcm(aes)-random 32 28 $sector"

@@ -3,20 +3,21 @@
 #
 # Claim: a sector whose authentication tag is wrong is refused in every mode, on
 # disks that complete in softirq and hard interrupt context too, where telling
-# about it must not sleep; the sectors beside it are read.
+# about it must not sleep; the sectors beside it are read. Where the device mapper's
+# events are audited, this one is.
 # Needs: root, dmsetup, null_blk, dm-integrity; CONFIG_DEBUG_ATOMIC_SLEEP makes it
-# certain. Endangers: nothing but devices of its own.
+# certain. The audit needs CONFIG_DM_AUDIT and no audit daemon.
+# Endangers: nothing but devices of its own.
+# Boots with: audit=1
 # Provokes: INTEGRITY AEAD ERROR
 
 here=$(dirname "$0")
 . "$here/ktap.sh"
 . "$here/dm_crypt.sh"
 
-CIPHER="capi:gcm(aes)-random"
-
-# refused MODE IRQMODE: the second 4k have been written with another key.
+# refused MODE IRQMODE CIPHER: the second 4k have been written with another key.
 refused() {
-	local data
+	local data CIPHER=$3
 
 	null_disk forged 16 "irqmode=$2" completion_nsec=10000
 	integrity_disk "$DISK" 28 4096
@@ -36,7 +37,23 @@ refused() {
 	want "reading after it" "" "$(read_at 2 2 | cmp - <(tail -c +8193 "$data") 2>&1)"
 	want "told about it" "INTEGRITY AEAD ERROR" \
 		"$(log_since_mark | grep -o -m 1 'INTEGRITY AEAD ERROR')"
+	! audited ctr || want "audited" success "$(outcome soon audited integrity-aead)"
 	no_complaints "INTEGRITY AEAD"
+}
+
+audited() {
+	log_since_mark | grep -q "audit: .*module=crypt op=$1"
+}
+
+# soon COMMAND...: within two seconds. Audit records are printed by a thread.
+soon() {
+	local try
+
+	for ((try = 0; try < 20; try++)); do
+		"$@" && return
+		sleep 0.1
+	done
+	return 1
 }
 
 # tagged_map NAME KEY FLAGS
@@ -49,15 +66,21 @@ read_at() {
 	dd if="$MAPPED" bs=4k skip="$1" count="$2" iflag=direct status=none
 }
 
-needs cmp dd rev target:integrity null_blk flags
+needs cmp dd rev target:integrity null_blk flags async
+RATELIMIT=/proc/sys/kernel/printk_ratelimit
+defer sh -c "echo $(cat $RATELIMIT) >$RATELIMIT"
+echo 0 >$RATELIMIT
 
 CLAIMS=()
 for irqmode in 0 1 2; do
 	for mode in "${MODES[@]}"; do
-		CLAIMS+=("refused $mode $irqmode")
+		CLAIMS+=("refused $mode $irqmode capi:gcm(aes)-random")
 	done
 done
-quick_claims "refused default 2" \
-	"refused both 1" \
-	"refused both 2"
+for mode in "${MODES[@]}"; do
+	CLAIMS+=("refused $mode 2 $ASYNC_GCM")
+done
+quick_claims "refused default 2 $ASYNC_GCM" \
+	"refused both 1 capi:gcm(aes)-random" \
+	"refused both 2 capi:gcm(aes)-random"
 run_claims

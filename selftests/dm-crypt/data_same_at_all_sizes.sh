@@ -37,7 +37,7 @@ write_then_read() {
 	done
 }
 
-needs fio null_blk flags
+needs fio null_blk flags async
 
 CLAIMS=()
 for writer in "${MODES[@]}"; do

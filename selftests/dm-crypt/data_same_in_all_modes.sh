@@ -11,17 +11,6 @@ here=$(dirname "$0")
 . "$here/dm_crypt.sh"
 . "$here/regions.sh"
 
-declare -A KEY_BYTES=(
-	["capi:ecb(cipher_null)"]=0
-	[aes-xts-plain64]=64
-	[aes-cbc-essiv:sha256]=32
-	[aes-cbc-eboiv]=32
-	[aes-cbc-elephant]=64
-	[aes:64-cbc-lmk]=1040
-	[aes-cbc-tcw]=64
-	[$ASYNC_XTS]=64
-)
-
 # Equal data with equal IVs are equal on the disk: each region against the next.
 stored_alike() {
 	local dd="dd if=$1 bs=$WRITE count=$((3 * COUNT)) iflag=direct status=none"
@@ -41,7 +30,18 @@ same_data() {
 	no_complaints
 }
 
-needs cmp null_blk flags
+needs cmp null_blk flags async
+
+declare -A KEY_BYTES=(
+	["capi:ecb(cipher_null)"]=0
+	[aes-xts-plain64]=64
+	[aes-cbc-essiv:sha256]=32
+	[aes-cbc-eboiv]=32
+	[aes-cbc-elephant]=64
+	[aes:64-cbc-lmk]=1040
+	[aes-cbc-tcw]=64
+	[$ASYNC_XTS]=64
+)
 
 declare -A DISKS
 null_disk task 8 irqmode=0

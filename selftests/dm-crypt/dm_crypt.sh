@@ -19,9 +19,6 @@ declare -A FLAGS=(
 	[both]="no_read_workqueue no_write_workqueue"
 )
 
-# A cipher that always completes asynchronously.
-ASYNC_XTS="capi:cryptd(xts(ecb(aes-generic)))-plain64"
-
 # The time a test may take: FULL, or QUICK where DM_CRYPT_QUICK is set.
 full_or_quick() {
 	[ -n "$DM_CRYPT_QUICK" ] && echo "$2" || echo "$1"
@@ -41,6 +38,7 @@ needs() {
 	for word in dmsetup blockdev "$@"; do
 		case $word in
 		flags) needs_flags ;;
+		async) needs_async ;;
 		null_blk) needs_null_blk ;;
 		target:*) needs_target "${word#target:}" ;;
 		debugfs)
@@ -71,6 +69,21 @@ needs_flags() {
 	undo_last 2
 }
 
+# Ciphers that always complete asynchronously: cryptd over AES in C, which not
+# every kernel has under the same names.
+needs_async() {
+	modprobe -q aes_generic
+	if grep -q '^driver *: aes-generic$' /proc/crypto; then
+		ASYNC_XTS="capi:cryptd(xts(ecb(aes-generic)))-plain64"
+		ASYNC_CBC="capi:cryptd(cbc(aes-generic))"
+		ASYNC_GCM="capi:cryptd(gcm_base(ctr(aes-generic),ghash-generic))-random"
+	else
+		ASYNC_XTS="capi:cryptd(xts-aes-lib)-plain64"
+		ASYNC_CBC="capi:cryptd(cbc-aes-lib)"
+		ASYNC_GCM="capi:cryptd(gcm-aes-lib)-random"
+	fi
+}
+
 needs_target() {
 	modprobe -q "dm-$1"
 	dmsetup targets 2>/dev/null | grep -q "^$1 " || skip_all "needs the device mapper target $1"
@@ -86,7 +99,8 @@ needs_null_blk() {
 
 # null_disk NAME MIB [ATTRIBUTE=VALUE]...: a RAM-backed disk that completes as
 # irqmode says (0 in the submitter, 1 in softirq, 2 in a timer's interrupt).
-# Its path is left in $DISK.
+# Its path is left in $DISK. An attribute that is refused breaks the test, unless
+# $REFUSED says what else to do.
 null_disk() {
 	local dir=$NULLB/$PREFIX-$1 mib=$2 attribute file
 
@@ -95,10 +109,12 @@ null_disk() {
 	defer rmdir "$dir"
 	for attribute in memory_backed=1 "size=$mib" blocksize=512 submit_queues=1 "$@" power=1; do
 		file=$dir/${attribute%%=*}
-		echo "${attribute#*=}" >"$file" || broken "null_blk refuses $attribute"
+		echo "${attribute#*=}" >"$file" || ${REFUSED:-broken} "null_blk refuses $attribute"
 	done
 	defer sh -c "echo 0 >$dir/power"
-	DISK=/dev/nullb$(cat "$dir/index")
+	# Some kernels call it by the name of its directory, others by a number.
+	DISK=/dev/${dir##*/}
+	[ -b "$DISK" ] || DISK=/dev/nullb$(cat "$dir/index")
 	[ -b "$DISK" ] || broken "$DISK did not appear"
 }
 

@@ -119,7 +119,7 @@ kmemleak_finds_nothing() {
 	want "kmemleak" "" "$(grep -A 12 '^unreferenced' $leaks | grep -m 3 -E 'crypt')"
 }
 
-needs fio target:flakey target:dust null_blk flags
+needs fio target:flakey target:dust null_blk flags async
 
 CLAIMS=()
 for mode in "${MODES[@]}"; do

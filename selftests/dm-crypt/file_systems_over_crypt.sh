@@ -97,7 +97,7 @@ btrfs_scrub_finds_nothing() {
 	no_complaints
 }
 
-needs fio null_blk flags
+needs fio null_blk flags async
 
 CLAIMS=()
 for irqmode in 1 2; do

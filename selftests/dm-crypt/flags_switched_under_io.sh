@@ -41,7 +41,7 @@ every_switch_keeps_data() {
 
 SPAN=$(full_or_quick 60 0) # seconds
 
-needs fio null_blk flags
+needs fio null_blk flags async
 
 CLAIMS=("every_switch_keeps_data 1 aes-xts-plain64"
 	"every_switch_keeps_data 2 aes-xts-plain64"

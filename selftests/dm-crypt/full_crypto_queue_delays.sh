@@ -17,7 +17,14 @@ no_io_fails() {
 		"--bs=64k --iodepth=32 --numjobs=2 --size=16M --offset_increment=32M"
 }
 
-needs fio null_blk flags
+# no_iv_fails MODE CIPHER: an IV generator that uses the cipher of the data may meet
+# the same queue. Each writer has one request there for an IV and one for data.
+no_iv_fails() {
+	io_goes_well "$1" "$2" 32 "irqmode=2 completion_nsec=20000" \
+		"--bs=16k --iodepth=4 --numjobs=8 --size=4M --offset_increment=8M"
+}
+
+needs fio null_blk flags async
 
 CLAIMS=()
 for mode in no_read no_write both; do
@@ -25,6 +32,10 @@ for mode in no_read no_write both; do
 done
 # Synchronous by its name, but in an interrupt it may have to use cryptd.
 CLAIMS+=("no_io_fails both aes-xts-plain64")
-quick_claims "no_io_fails no_read $ASYNC_XTS" \
+for mode in "${MODES[@]}"; do
+	CLAIMS+=("no_iv_fails $mode $ASYNC_CBC-eboiv")
+done
+quick_claims "no_iv_fails no_write $ASYNC_CBC-eboiv" \
+	"no_io_fails no_read $ASYNC_XTS" \
 	"no_io_fails both aes-xts-plain64"
 run_claims

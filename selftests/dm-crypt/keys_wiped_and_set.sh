@@ -35,7 +35,7 @@ io_waits_for_the_key() {
 	no_complaints
 }
 
-needs fio null_blk flags
+needs fio null_blk flags async
 
 CLAIMS=()
 for mode in "${MODES[@]}"; do

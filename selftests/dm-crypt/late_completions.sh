@@ -39,7 +39,7 @@ times_out_once() {
 	no_complaints
 }
 
-needs fio debugfs null_blk flags
+needs fio debugfs null_blk flags async
 [ -d "$INJECT" ] || skip_all "needs fail_io_timeout in debugfs"
 
 CLAIMS=()

@@ -65,7 +65,7 @@ never_used() {
 	no_complaints
 }
 
-needs fio null_blk flags
+needs fio null_blk flags async
 
 CLAIMS=("come_and_go aes-xts-plain64 25" "come_and_go $ASYNC_XTS 100" "never_used aes-xts-plain64")
 quick_claims "come_and_go $ASYNC_XTS 25" \

@@ -17,7 +17,7 @@ reads_do_not_sleep() {
 		"--bsrange=4k-64k --bs_unaligned=0 --iodepth=32 --size=8M"
 }
 
-needs fio null_blk flags
+needs fio null_blk flags async
 
 CLAIMS=()
 for irqmode in 1 2; do

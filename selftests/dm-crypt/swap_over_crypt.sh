@@ -62,7 +62,7 @@ pages_swapped_out() {
 	awk '/^pswpout/ { print $2 }' /proc/vmstat
 }
 
-needs mkswap swapon perl timeout null_blk flags
+needs mkswap swapon perl timeout null_blk flags async
 memory_group
 
 CLAIMS=("swapped_memory_comes_back both aes-xts-plain64 0"
