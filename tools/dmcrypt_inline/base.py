@@ -13,9 +13,9 @@ from .archive import package_file, version_of
 from .errors import UserError
 from .gitrepo import blob_id, git, resolve
 from .paths import SOURCE_TREE, cache_dir, log_dir, publish
-from .progress import step
+from .progress import say, step
 from .run import run
-from .targets import Recipe, Target
+from .targets import TARGETS, Recipe, Target
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,32 @@ def prepare_base(target: Target, own: Path | None) -> BaseTree:
         return _from_user(target, own, log)
     recipe = target.recipe
     return _from_package(target, recipe.patch, recipe.blobs, (), log)
+
+
+def own_tree(target: Target, own: Mapping[str, Path], *, named: bool) -> Path | None:
+    """Which of the user's trees `own`, by variable, is for `target`, if any.
+
+    Targets may share a variable. Where the user did not name the target, a tree
+    that another one of them takes, and it does not, leaves it its embedded base.
+    """
+    tree = own.get(target.variable)
+    if tree is None or named or _fits(target, tree):
+        return tree
+    for other in TARGETS.values():
+        if other.variable == target.variable and _fits(other, tree):
+            say(f"{target.variable}={tree} is for {other.name}: {target.name} has its embedded base")
+            return None
+    return tree  # for none: what is wrong with it is said where it is taken
+
+
+def _fits(target: Target, own: Path) -> bool:
+    own = own.expanduser().absolute()
+    try:
+        if _commit_to_take(target, own, f"{target.variable}={own}", log_dir(target.name) / "base.log"):
+            return True
+        return all(_is(blob_id(own / path), blob) for path, blob in target.blobs.items())
+    except (OSError, UserError):
+        return False
 
 
 def prepare_exact(target: Target, base: BaseTree) -> BaseTree:

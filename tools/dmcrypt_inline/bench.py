@@ -21,13 +21,13 @@ from .guest import run_guest
 from .machine import Machine
 from .measure import TRANSIENT
 from .measurements import RAW
-from .orders import BASE_KINDS, QUEUE_KINDS, Order, Variant
+from .orders import ALL_KINDS, BASE_KINDS, QUEUE_KINDS, Order, Variant
 from .outcome import About, Outcome, finish, kept_on_failure, now
 from .paths import build_dir, log_dir
 from .progress import clock, say
 from .results import environment
 from .series import Tree
-from .targets import TOOLS
+from .targets import TOOLS, Target
 from .workloads import NVME, VIRTIO, Plan
 
 BOOT = 900.0  # seconds for a boot, the start of Python, and the end of a round that the time limit met
@@ -76,7 +76,7 @@ def run(machine: Machine, plan: Plan, further: Mapping[str, Path]) -> Outcome:
     out = build_dir(kernel.target) / "bench"
     chosen = machine.accel()
     files = {**{name: module.path for name, module in machine.modules.items()}, **further}
-    variants = _variants(files)
+    variants = _variants(files, machine.tree.target)
     plan = stretched(plan, variants)
     order = Order(plan, variants, str(machine.cryptsetup.prefix / "sbin" / "cryptsetup"))
     say(f"measuring {plan.name} on Linux {kernel.release} ({kernel.flavour}, {chosen}): {', '.join(files)}")
@@ -143,12 +143,12 @@ def steps(tree: Tree) -> dict[str, str]:
     return dict(list(found.items())[:-1])
 
 
-def _variants(files: Mapping[str, Path]) -> tuple[Variant, ...]:
-    """The base knows what it knows, our series must know everything, others are asked."""
+def _variants(files: Mapping[str, Path], target: Target) -> tuple[Variant, ...]:
+    """The base knows what it knows (the flags, where it has defects in them), our series all, others are asked."""
     return tuple(
         Variant(
             name,
-            BASE_KINDS if name == "base" else QUEUE_KINDS,
+            (ALL_KINDS if target.defects else BASE_KINDS) if name == "base" else QUEUE_KINDS,
             f"variants/{name}.ko",
             strict=name in ("base", "series"),
         )

@@ -85,7 +85,7 @@ def parser() -> argparse.ArgumentParser:
         ("selftest", "the kselftests of selftests/dm-crypt on the debug kernel, in a guest"),
         ("bench", "measure base, series and other dm-crypt modules in one guest boot, or the running kernel"),
         ("mutants", "each driver that is wrong on purpose against the selftests that must catch it (takes long)"),
-        ("refresh-selftests", "put the files of selftests/dm-crypt into the patch that adds them"),
+        ("refresh-selftests", "put the files of selftests/dm-crypt into the patches that add them"),
         ("report", "build/<target>/report: what a benchmark measured, as a page with charts and as a summary"),
         ("figures", "write the tables and the chart of README and cover letters from the results kept for them"),
         ("compare", "what changed between two results files, judged by ratios that each took within one boot"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from . import bench as bench_stage
 from . import demo as demo_stage
 from . import reporting, selftests, suites
-from .base import prepare_base
+from .base import BaseTree, own_tree, prepare_base
 from .build import Kernel, Module, build_kernel, build_module
 from .build_cryptsetup import Cryptsetup, build_cryptsetup
 from .check import check
@@ -71,10 +71,14 @@ class Request:
         """The target asked for, or all of them."""
         return [get_target(self.target_name)] if self.target_name else list(TARGETS.values())
 
+    def base(self, target: Target) -> BaseTree:
+        """The base of the target, from the user's own tree where that is meant for it."""
+        return prepare_base(target, own_tree(target, self.own, named=self.target_name is not None))
+
 
 def _tree(target: Target, request: Request) -> Tree:
     ensure_packages("base")
-    return apply_series(target, prepare_base(target, request.own.get(target.variable)))
+    return apply_series(target, request.base(target))
 
 
 def _cryptsetup(request: Request) -> Cryptsetup:
@@ -166,7 +170,7 @@ def _check_sources() -> Counts:
 
 
 def _check(target: Target, request: Request) -> Counts:
-    return check(target, prepare_base(target, request.own.get(target.variable)), python_env())
+    return check(target, request.base(target), python_env())
 
 
 def _run_parts(parts: Mapping[str, Callable[[], Counts]]) -> Counts:
@@ -183,6 +187,8 @@ def _run_parts(parts: Mapping[str, Callable[[], Counts]]) -> Counts:
 
 def _guest_tests(target: Target, request: Request) -> Counts:
     made = _tree(target, request)
+    if target.defects:
+        return suites.test_fixes(_machine(request, made, "debug", ("base", "series")), target.defects)
     sample = named(SAMPLE)
     debug = _machine(request, made, "debug", ("series",), sample)
     return suites.test(debug, _machine(request, made, "native", ("base", "series")), sample)
@@ -237,13 +243,10 @@ def bench(request: Request) -> int:
 
 
 def refresh_selftests(request: Request) -> int:
-    """Put the files of selftests/dm-crypt into the patch that adds them."""
-    made = _tree(request.kernel_target(), request)
-    found = selftests.differences(made)
-    if found:
-        say(f"{selftests.refresh(made)} written:")
-    for line in found or ["the queue has the files of selftests/dm-crypt as they are"]:
-        say(f"  {line}")
+    """Put the files of selftests/dm-crypt into the patches that add them."""
+    for target in request.targets():
+        for line in selftests.refreshed(_tree(target, request)) if target.is_kernel else ():
+            say(line)
     return 0
 
 

@@ -50,6 +50,14 @@ def differences(tree: Tree) -> list[str]:
     return problems
 
 
+def refreshed(tree: Tree) -> list[str]:
+    """Call `refresh` where there is a difference; what was done, line by line."""
+    found = differences(tree)
+    if not found:
+        return [f"the queue of {tree.target.name} has the files of selftests/dm-crypt as they are"]
+    return [f"{refresh(tree)} written:", *(f"  {line}" for line in found)]
+
+
 def refresh(tree: Tree) -> Path:
     """Write the files of the directory into the patch that adds them, the last of the queue; returns its path.
 

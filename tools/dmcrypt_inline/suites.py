@@ -63,6 +63,15 @@ def test(debug: Machine, fast: Machine, sample: Sequence[Mutant]) -> Counts:
     return _close(debug, guests, "test", [*results, *theirs], proved)
 
 
+def test_fixes(debug: Machine, found_by: Sequence[str]) -> Counts:
+    """The quick selftests on the debug kernel, and the base, in which each test of `found_by` finds its defect."""
+    guests = _guests(debug, "test", quick=True)
+    base = Mutant("base", debug.tree.path, tuple(f"{GROUP}/{name}" for name in found_by))
+    proofs = prove(guests, [(base, debug.modules["base"])], at_once=AT_ONCE)
+    results = _selftests(guests, debug.modules["series"], QUICK_SECONDS, AT_ONCE)
+    return _close(debug, guests, "test", results, proofs)
+
+
 def _selftests(guests: Guests, module: Module, seconds: float, at_once: int) -> list[TestResult]:
     """The kselftests in `at_once` guests beside each other; each guest has `seconds`.
 

@@ -23,18 +23,19 @@ CRYPTSETUP = "cryptsetup-2.3"  # the target whose programs the guests use
 class Recipe:
     """How the embedded base comes from a Debian package, then a patch of ours.
 
-    `suite` holds `package` at exactly `version` (a suite that ends in -security is
-    looked for in the security archive); with `source` it is the source package.
-    `tarball` lies in it. `patch` takes the tarball's tree back to where the queue
-    applies, `blobs` says what it must be then (see Target). `exact` takes the
-    tarball's files to those of the target's tag; None when `patch` already does.
+    `suite` holds `package` at exactly `version`, or in a version that moves when
+    that is empty (a suite that ends in -security is looked for in the security
+    archive); with `source` it is the source package. `tarball` lies in it. `patch`
+    takes the tarball's tree back to where the queue applies (None: it is there),
+    `blobs` says what it must be then (see Target). `exact` takes the tarball's
+    files to those of the target's tag; None when `patch` already does.
     """
 
     package: str
     suite: str
     version: str
     tarball: str
-    patch: Path
+    patch: Path | None
     blobs: Mapping[str, str]
     source: bool = False
     exact: Path | None = None
@@ -51,7 +52,8 @@ class Target:
     anything).
 
     Of kernels only: `source` is the file that variants replace; `fragments` maps
-    a flavour to its config fragments, later ones winning.
+    a flavour to its config fragments, later ones winning; `defects` names the
+    kselftests that find the base wrong (none: there is nothing in it to test).
     """
 
     name: str
@@ -67,6 +69,7 @@ class Target:
     prefixes: tuple[str, ...] = ()
     source: str = ""
     fragments: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+    defects: tuple[str, ...] = ()
 
     @property
     def is_kernel(self) -> bool:
@@ -100,6 +103,13 @@ CRYPTSETUP_PRODUCTS = (
     *("tests/api-test", "tests/api-test-2", "tests/differ", "tests/unit-utils-io", "tests/vectors-test"),
 )
 
+
+def linux_fragments(*own: Path) -> dict[str, tuple[Path, ...]]:
+    """The config fragments of the emulated flavours; `own`, what is different in one target's tree, wins."""
+    emulated = (CONFIG / "guest.config", CONFIG / "emulated.config")
+    return {name: (*emulated, CONFIG / f"{name}.config", *own) for name in ("fast", "debug")}
+
+
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
@@ -126,11 +136,36 @@ TARGETS: dict[str, Target] = {
             products=LINUX_PRODUCTS,
             prefixes=("dm crypt: ", "Documentation: ", "selftests: "),
             source="drivers/md/dm-crypt.c",
-            fragments={
-                "fast": (CONFIG / "guest.config", CONFIG / "emulated.config", CONFIG / "fast.config"),
-                "debug": (CONFIG / "guest.config", CONFIG / "emulated.config", CONFIG / "debug.config"),
-                "native": (CONFIG / "guest.config", CONFIG / "native.config"),
-            },
+            fragments=linux_fragments() | {"native": (CONFIG / "guest.config", CONFIG / "native.config")},
+        ),
+        Target(
+            name="linux-7.3",
+            upstream="Linux mainline, today's",
+            tag="v7.3",
+            variable="LINUX",
+            series=REPO / "mainline" / "series",
+            patches=REPO / "mainline" / "patches",
+            cover=REPO / "mainline" / "cover-letter.txt",
+            recipe=Recipe(
+                package="linux-source-7.3",
+                suite="trixie-backports",
+                version="",
+                tarball="usr/src/linux-source-7.3.tar.xz",
+                patch=None,
+                blobs={"drivers/md/dm-crypt.c": "0bd22bda3e2d"},
+            ),
+            blobs={"drivers/md/dm-crypt.c": "0bd22bda3e2d"},
+            products=LINUX_PRODUCTS,
+            prefixes=("dm crypt: ", "Documentation: ", "selftests: "),
+            source="drivers/md/dm-crypt.c",
+            fragments=linux_fragments(CONFIG / "linux-7.3.config"),
+            defects=(
+                "async_write_waits_for_tags",
+                "bad_tags_are_refused",
+                "full_crypto_queue_delays",
+                "iv_generator_does_not_sleep",
+                "nothing_sleeps_under_rcu",
+            ),
         ),
         Target(
             name=CRYPTSETUP,

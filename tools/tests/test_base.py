@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from small import AFTER, BEFORE, SOURCE, git, git_tree, kernel_tree, make_target
 
-from dmcrypt_inline.base import prepare_base, prepare_exact
+from dmcrypt_inline.base import own_tree, prepare_base, prepare_exact
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.paths import cache_dir
 from dmcrypt_inline.targets import CRYPTSETUP_PRODUCTS, Target
@@ -126,6 +126,22 @@ def test_what_building_cryptsetup_leaves_is_not_taken(target: Target, tmp_path: 
     base = prepare_base(replace(target, products=CRYPTSETUP_PRODUCTS), own)
     taken = git(base.repo, "ls-tree", "-r", "--name-only", "base").split()
     assert taken == [".gitignore", "docs/examples/Makefile", SOURCE, "po/de.po", "src/cryptsetup.c"]
+
+
+def test_a_tree_for_another_target_leaves_the_embedded_base(
+    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    newer = replace(target, name="newer", tag="v0.2", blobs={SOURCE: text_id(AFTER)})
+    monkeypatch.setattr("dmcrypt_inline.base.TARGETS", {"small": target, "newer": newer})
+    own = {"LINUX": kernel_tree(tmp_path / "linux")}
+    assert own_tree(target, own, named=False) == own["LINUX"]
+    assert own_tree(newer, own, named=True) == own["LINUX"]
+    assert capsys.readouterr().out == ""
+    assert own_tree(newer, own, named=False) is None
+    assert "is for small: newer has its embedded base" in capsys.readouterr().out
+    nobody_s = {"LINUX": kernel_tree(tmp_path / "other", "int version = 0;\n")}
+    assert own_tree(newer, nobody_s, named=False) == nobody_s["LINUX"]
+    assert own_tree(newer, {}, named=False) is None
 
 
 NEWER = "int version = 23;\n"

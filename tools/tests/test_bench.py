@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from small import SOURCE, git, git_tree, make_target
 
-from dmcrypt_inline import cli, commands
+from dmcrypt_inline import bench, cli, commands
 from dmcrypt_inline.bench import Terminal, Wanted, named_variants, steps, stretched
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.here import _environment, measure_here
-from dmcrypt_inline.orders import BASE_KINDS, QUEUE_KINDS, Variant
+from dmcrypt_inline.orders import ALL_KINDS, BASE_KINDS, QUEUE_KINDS, Variant
 from dmcrypt_inline.run import Completed
 from dmcrypt_inline.series import Tree
 from dmcrypt_inline.workloads import PLANS
@@ -29,6 +30,15 @@ def test_the_queue_s_patches_one_by_one(tmp_path: Path) -> None:
     made = Tree(make_target(tmp_path / "queue"), tree, "base", commits[-1], tuple(commits), "", "a test")
     # The second and fifth change something else; the fourth is the series.
     assert steps(made) == {"patch-01": commits[0], "patch-03": commits[2]}
+
+
+def test_a_base_with_the_flags_is_measured_in_all_modes(tmp_path: Path) -> None:
+    target = make_target(tmp_path)
+    files = {"base": tmp_path, "series": tmp_path}
+    base, series = bench._variants(files, target)
+    assert (base.kinds, series.kinds) == (BASE_KINDS, QUEUE_KINDS)
+    base, series = bench._variants(files, replace(target, defects=("a_test",)))
+    assert (base.kinds, series.kinds) == (ALL_KINDS, QUEUE_KINDS)
 
 
 def test_variants_by_name(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline import cli, commands
+from dmcrypt_inline import cli, commands, guest_tests
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.paths import REPO
 from dmcrypt_inline.results import Counts
@@ -120,12 +120,19 @@ def stubbed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize(
     ("arguments", "expected", "counted"),
     [
-        (["check"], ["sources", "check linux-5.8", "check cryptsetup-2.3"], "5 passed, 0 failed, 2 skipped"),
+        (
+            ["check"],
+            ["sources", "check linux-5.8", "check linux-7.3", "check cryptsetup-2.3"],
+            "7 passed, 0 failed, 3 skipped",
+        ),
         (["check", "--target", "cryptsetup-2.3"], ["sources", "check cryptsetup-2.3"], "3 passed, 0 failed, 1 skipped"),
         (
             ["test"],
-            ["pytest", "sources", "check linux-5.8", "check cryptsetup-2.3", "guest linux-5.8"],
-            "18 passed, 0 failed, 2 skipped",
+            [
+                *("pytest", "sources", "check linux-5.8", "check linux-7.3", "check cryptsetup-2.3"),
+                *("guest linux-5.8", "guest linux-7.3"),
+            ],
+            "23 passed, 0 failed, 3 skipped",
         ),
         (
             ["test", "--target", "linux-5.8"],
@@ -150,10 +157,10 @@ def test_a_part_that_cannot_run_fails_and_stops_no_other(
 
     monkeypatch.setattr(commands, "_check", refuses)
     assert cli.main(["test"]) == 1
-    assert stubbed == ["pytest", "sources", "guest linux-5.8"]
+    assert stubbed == ["pytest", "sources", "guest linux-5.8", "guest linux-7.3"]
     printed = capsys.readouterr().out
     assert "not ok checks_of_cryptsetup-2.3_can_run\nno network" in printed
-    assert printed.splitlines()[-1] == "14 passed, 2 failed, 0 skipped"
+    assert printed.splitlines()[-1] == "17 passed, 3 failed, 0 skipped"
 
 
 def test_what_a_calling_make_leaves_does_not_reach_the_kernel_s(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,13 +188,14 @@ def test_pytest_counts(output: str, expected: Counts) -> None:
 
 def test_every_target_is_whole() -> None:
     for target in TARGETS.values():
-        assert target.recipe.patch.is_file()
+        assert target.recipe.patch is None or target.recipe.patch.is_file()
         assert target.recipe.exact is None or target.recipe.exact.is_file()
         assert target.blobs
         assert target.recipe.blobs
         if target.is_kernel:
             assert target.source in target.blobs
-            assert set(target.fragments) == set(FLAVOURS)
+            assert {"fast", "debug"} <= set(target.fragments) <= set(FLAVOURS)
+            assert {f"dm-crypt/{name}" for name in target.defects} <= set(guest_tests.names("dm-crypt"))
 
 
 def test_a_stage_imports_no_later_stage() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from dmcrypt_inline.guest import GuestResult, run_guest
 from dmcrypt_inline.ktap import parse
 from dmcrypt_inline.machine import Machine
 from dmcrypt_inline.run import CommandError
+from dmcrypt_inline.series import Tree
+from dmcrypt_inline.targets import get_target
 
 # Finds the shared directory and the pid file as virtme-run and QEMU would; $SHARE and $PIDFILE are for the body.
 STAND_IN = """#!/bin/sh
@@ -360,6 +363,19 @@ def test_a_test_that_runs_on_the_base_is_a_failure() -> None:
     skipped = guest_tests.TestResult("dm-crypt/a", parse("1..0 # SKIP no flags\n"), 4, ())
     assert not suites.skips(ran).proved
     assert suites.skips(skipped) == mutants.Proof("base", "a", True, "skipped: no flags")
+
+
+def test_the_base_must_fail_each_test_that_is_said_to_find_it_wrong(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
+    monkeypatch.setattr(suites, "_guests", lambda *_, **__: guests)
+    closed: list[Sequence[mutants.Proof]] = []
+    monkeypatch.setattr(suites, "_close", lambda *given: closed.append(given[-1]))
+    modules = {name: module(tmp_path, name) for name in ("base", "series")}
+    tree = Tree(get_target("linux-7.3"), tmp_path, "", "", (), "", "a test")
+    suites.test_fixes(Machine(tree, kernel, modules, CRYPTSETUP, None), ["bad_arguments"])
+    assert closed == [[mutants.Proof("base", "bad_arguments", False, "nothing")]]
 
 
 def test_the_selftests_are_divided_among_guests(
