@@ -75,10 +75,10 @@ def test_fixes(debug: Machine, found_by: Sequence[str]) -> Counts:
 def _selftests(guests: Guests, module: Module, seconds: float, at_once: int) -> list[TestResult]:
     """The kselftests in `at_once` guests beside each other; each guest has `seconds`.
 
-    More than one: a guest gets few tests and then makes way, so that the last ones end together.
+    In the long form a guest gets few tests and then makes way, so that the last ones end together.
     """
     tests = names(GROUP)
-    shares = at_once * SHARES if at_once > 1 else 1
+    shares = at_once if guests.quick else at_once * SHARES
 
     def share(number: int) -> list[TestResult]:
         out = guests.out / (f"{module.name}-{number}" if shares > 1 else module.name)
