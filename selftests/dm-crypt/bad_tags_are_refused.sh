@@ -8,7 +8,7 @@
 # Needs: root, dmsetup, null_blk, dm-integrity; CONFIG_DEBUG_ATOMIC_SLEEP makes it
 # certain. The audit needs CONFIG_DM_AUDIT and no audit daemon.
 # Endangers: nothing but devices of its own.
-# Boots with: audit=1
+# Kernel arguments: audit=1
 # Provokes: INTEGRITY AEAD ERROR
 
 here=$(dirname "$0")

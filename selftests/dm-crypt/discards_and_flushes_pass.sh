@@ -67,7 +67,7 @@ discard_is_refused_without_the_argument() {
 
 # synced_data_survives MODE: MiB 0 is synced, MiB 1 is not, then the disk's cache is lost.
 synced_data_survives() {
-	local power=$NULLB/$PREFIX-lossy/power
+	local dir=$NULLB/$PREFIX-lossy
 
 	random_data 2
 	null_disk lossy 8 cache_size=4
@@ -78,9 +78,9 @@ synced_data_survives() {
 	write_mib 1
 	no_complaints
 	undo_last # the mapping
-	echo 0 >"$power"
-	echo 1 >"$power"
-	DISK=/dev/nullb$(cat "$NULLB/$PREFIX-lossy/index")
+	echo 0 >"$dir/power"
+	echo 1 >"$dir/power"
+	find_null_disk "$dir"
 	map_flags lossy $CIPHER 64 "$1"
 	want "what was synced" same "$(same_mib 0)"
 	[ "$(same_mib 1)" != same ] || skip "null_blk loses nothing without power"

@@ -112,9 +112,14 @@ null_disk() {
 		echo "${attribute#*=}" >"$file" || ${REFUSED:-broken} "null_blk refuses $attribute"
 	done
 	defer sh -c "echo 0 >$dir/power"
-	# Some kernels call it by the name of its directory, others by a number.
-	DISK=/dev/${dir##*/}
-	[ -b "$DISK" ] || DISK=/dev/nullb$(cat "$dir/index")
+	find_null_disk "$dir"
+}
+
+# find_null_disk DIR: the node of a disk that has power, in $DISK. Some kernels
+# call it by the name of its directory, others by a number.
+find_null_disk() {
+	DISK=/dev/${1##*/}
+	[ -b "$DISK" ] || DISK=/dev/nullb$(cat "$1/index")
 	[ -b "$DISK" ] || broken "$DISK did not appear"
 }
 

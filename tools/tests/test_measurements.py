@@ -82,6 +82,14 @@ def test_the_schema_refuses(wrong: Results) -> None:
         check(wrong)
 
 
+@pytest.mark.parametrize("kept", sorted((TOOLS / "figures").glob("*.json")), ids=lambda path: path.stem)
+def test_kept_results_are_what_the_schema_says(kept: Path) -> None:
+    jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(kept.read_text()))
+    for cell in read(kept).measurements:  # the CPU time, divided two ways
+        for sample in cell.samples:
+            assert sum(sample.cpu_seconds.values()) == pytest.approx(sum(sample.by_context.values()))
+
+
 def test_files_of_another_schema_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     path.write_text(to_json(RESULTS).replace('"schema": 2', '"schema": 0'))
