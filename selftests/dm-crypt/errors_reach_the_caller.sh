@@ -101,7 +101,7 @@ kmemleak_finds_nothing() {
 	local leaks=$DEBUGFS/kmemleak
 
 	mountpoint -q $DEBUGFS || mount -t debugfs none $DEBUGFS 2>/dev/null
-	if ! echo scan >$leaks 2>/dev/null; then
+	if ! { echo scan >$leaks; } 2>/dev/null; then
 		skip "needs CONFIG_DEBUG_KMEMLEAK, and kmemleak=on"
 		return
 	fi
