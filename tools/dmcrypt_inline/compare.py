@@ -71,7 +71,8 @@ def render(found: Sequence[Row], metric: Metric, notes: Sequence[str]) -> str:
         f"B/A is their quotient (interval that misses the true one in at most {ERROR} of the cases)",
     ]
     load = None
-    for row in found:
+    places = {row.load: place for place, row in reversed(list(enumerate(found)))}  # where each load is first
+    for row in sorted(found, key=lambda row: places[row.load]):
         if row.load != load:
             load = row.load
             lines += ["", f"{load.workload}: {labels.describe(load)}"]
