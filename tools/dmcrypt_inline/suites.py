@@ -64,20 +64,25 @@ def test(debug: Machine, fast: Machine, sample: Sequence[Mutant]) -> Counts:
 
 
 def test_fixes(debug: Machine, found_by: Sequence[str]) -> Counts:
-    """The quick selftests on the debug kernel, and the base, in which each test of `found_by` finds its defect."""
+    """The tests `found_by`, in their short form: on the base each finds its defect, on the series none does.
+
+    The whole suite is for `selftest`: one target in make test runs all of it, and that takes its time.
+    """
     guests = _guests(debug, "test", quick=True)
-    base = Mutant("base", debug.tree.path, tuple(f"{GROUP}/{name}" for name in found_by))
-    proofs = prove(guests, [(base, debug.modules["base"])], at_once=AT_ONCE)
-    results = _selftests(guests, debug.modules["series"], QUICK_SECONDS, AT_ONCE)
+    tests = tuple(f"{GROUP}/{name}" for name in found_by)
+    proofs = prove(guests, [(Mutant("base", debug.tree.path, tests), debug.modules["base"])], at_once=AT_ONCE)
+    results = _selftests(guests, debug.modules["series"], QUICK_SECONDS, AT_ONCE, tests)
     return _close(debug, guests, "test", results, proofs)
 
 
-def _selftests(guests: Guests, module: Module, seconds: float, at_once: int) -> list[TestResult]:
-    """The kselftests in `at_once` guests beside each other; each guest has `seconds`.
+def _selftests(
+    guests: Guests, module: Module, seconds: float, at_once: int, chosen: Sequence[str] = ()
+) -> list[TestResult]:
+    """The kselftests, or the `chosen` ones, in `at_once` guests beside each other; each guest has `seconds`.
 
     In the long form a guest gets few tests and then makes way, so that the last ones end together.
     """
-    tests = names(GROUP)
+    tests = list(chosen) or names(GROUP)
     shares = at_once if guests.quick else at_once * SHARES
 
     def share(number: int) -> list[TestResult]:

@@ -370,12 +370,14 @@ def test_the_base_must_fail_each_test_that_is_said_to_find_it_wrong(
 ) -> None:
     guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
     monkeypatch.setattr(suites, "_guests", lambda *_, **__: guests)
-    closed: list[Sequence[mutants.Proof]] = []
-    monkeypatch.setattr(suites, "_close", lambda *given: closed.append(given[-1]))
+    closed: list[tuple[list[str], Sequence[mutants.Proof]]] = []
+    monkeypatch.setattr(
+        suites, "_close", lambda *given: closed.append(([result.name for result in given[-2]], given[-1]))
+    )
     modules = {name: module(tmp_path, name) for name in ("base", "series")}
     tree = Tree(get_target("linux-7.3"), tmp_path, "", "", (), "", "a test")
     suites.test_fixes(Machine(tree, kernel, modules, CRYPTSETUP, None), ["bad_arguments"])
-    assert closed == [[mutants.Proof("base", "bad_arguments", False, "nothing")]]
+    assert closed == [(["dm-crypt/bad_arguments"], [mutants.Proof("base", "bad_arguments", False, "nothing")])]
 
 
 @pytest.mark.parametrize("shares", [2, 2 * suites.SHARES])
