@@ -15,7 +15,7 @@ from pathlib import Path
 from .bench import BOOT, Terminal, written
 from .errors import UserError
 from .orders import ALL_KINDS, Order, Variant
-from .outcome import About, Outcome, finish, now
+from .outcome import About, Outcome, finish, kept_on_failure, now
 from .paths import BUILD
 from .progress import clock, say
 from .results import CPUINFO, Environment, cpu_model, version
@@ -67,9 +67,12 @@ def measure_here(plan: Plan, device: str, destroy: str) -> Outcome:
             on_line=terminal.line,
             grace=CLEANUP,
         )
-    if done.returncode != 0:
-        raise UserError(f"the measurement failed\n{done.output.strip().splitlines()[-1]}\n  log: {out / 'output.log'}")
-    return finish(out, results, About(_environment(), plan, started, begin))
+    about = About(_environment(), plan, started, begin)
+    with kept_on_failure(out, results, about):
+        if done.returncode != 0:
+            said = done.output.strip().splitlines()[-1]
+            raise UserError(f"the measurement failed\n{said}\n  log: {out / 'output.log'}")
+    return finish(out, results, about)
 
 
 def suited(cells: Iterable[Cell], device: str, writes: bool) -> Iterable[Cell]:

@@ -189,6 +189,25 @@ def test_what_cannot_be_set_up_is_left_out(
         session(tmp_path / "one", cells[:1]).measure()
 
 
+def test_the_rounds_of_the_plan_come_before_the_share_of_the_time(
+    tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def opened_disk(*_: object) -> Iterator[Device]:
+        yield queue.device()
+
+    def samples(_: object, runs: Sequence[object], _plan: Plan, number: int, *__: object) -> list[Sample]:
+        return [Sample(number, 1.0, number << 20, 1, {}, {}, {}, 0) for _ in runs]  # never settles
+
+    monkeypatch.setattr("dmcrypt_inline.devices.opened", opened_disk)
+    monkeypatch.setattr(Sampler, "samples", samples)
+    [part] = orders.parts([Cell(LOADS[1], RAW, RAW)])
+    measuring = session(tmp_path, [])
+    measuring.order = replace(measuring.order, plan=Plan("small", (), 60.0, rounds=3))
+    measuring._part(part, until=0.0)
+    assert [len(found) for found in measuring.throughput.values()] == [3]
+
+
 def test_null_blk_takes_large_requests_where_it_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dmcrypt_inline.devices.MODULES", tmp_path)
     monkeypatch.setattr("dmcrypt_inline.devices.CONFIGFS", tmp_path)

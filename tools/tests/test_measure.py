@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -273,6 +274,7 @@ def test_cells_that_suit_the_running_machine() -> None:
     cells = PLANS["full"].cells
     memory = list(suited(cells, "", True))
     assert {cell.load.device.split()[0] for cell in memory} == {"brd", "null_blk"}
+    assert {cell.load.cpu_load for cell in memory} == {0, os.cpu_count()}  # all of them, whatever a guest has
     reads = list(suited(cells, "/dev/sdz", False))
     assert {cell.load.rw for cell in reads} == {"read", "randread"}
     assert {(cell.load.device, cell.load.scheduler, cell.load.max_sectors_kb) for cell in reads} == {

@@ -130,6 +130,12 @@ def test_two_boots_are_told_apart_only_by_their_ratios() -> None:
     assert between(plain([2.0, 2.0]), plain([3.0, 3.0])) == (1.5, None)
 
 
+@pytest.mark.parametrize(("name", "ios", "told"), [("p99.9", 9999, False), ("p99.9", 10001, True), ("p50", 21, True)])
+def test_a_percentile_of_too_few_requests_is_not_told(name: str, ios: int, told: bool) -> None:
+    [sample] = measurement(POSTING, "base", "default", rounds=1).samples
+    assert bool(METRICS[name].value(POSTING, replace(sample, ios=ios))) == told
+
+
 def test_the_cost_is_all_cpu_time_by_gib() -> None:
     [sample] = measurement(POSTING, "base", "default", rounds=1).samples
     gib = replace(sample, bytes=2 << 30, cpu_seconds={"user": 1.0, "system": 2.0, "softirq": 0.5, "irq": 0.5})
