@@ -152,16 +152,18 @@ class Session:
         return mappings.luks(device, self.order.cryptsetup, partial(self.run, stdin=mappings.PASSPHRASE))
 
     def _round(self, part: Part, loads: Sequence[Load], device: Device, crypt: Crypt, number: int) -> None:
-        """Every variant and mode once; who comes first alternates. The modes of a variant lie side by side."""
-        turns: list[Variant | None] = [None, *self.order.variants]
-        for variant in turns if number % 2 else reversed(turns):
-            if variant is None:
-                self._samples([(load, Place(RAW, RAW, device.node, "")) for load in loads], number)
-                continue
+        """Every variant and mode once; who comes first alternates. The modes of a variant lie side by side.
+
+        The device itself is measured by the same fio as the first variant: one more would have to start.
+        """
+        forth = number % 2 == 1
+        first = self.order.variants[0]
+        raw = [(load, Place(RAW, RAW, device.node, "")) for load in loads if part.has_raw(load)]
+        for variant in self.order.variants if forth else reversed(self.order.variants):
             modes = [mode for mode in part.modes(variant) if self._knows(variant, mode, device)]
             runs: list[tuple[Load, Place]] = []
             with ExitStack() as stack:
-                for mode in modes if number % 2 else reversed(modes):
+                for mode in modes if forth else reversed(modes):
                     wanted = [load for load in loads if part.measures(load, variant, mode)]
                     if wanted:
                         node, table = stack.enter_context(
@@ -170,6 +172,8 @@ class Session:
                             )
                         )
                         runs += [(load, Place(variant.name, mode, node, table)) for load in wanted]
+                if variant == first:
+                    runs = raw + runs if forth else runs + raw
                 if runs:
                     self._samples(runs, number)
 
@@ -202,10 +206,11 @@ class Session:
         raw = f"{self.runs:05d}.json"
         self.runs += 1
         left = max(0.0, self.deadline - time.monotonic())
-        first, on = runs[0]
+        first, _ = runs[0]
+        variants = ", ".join(dict.fromkeys(on.variant for _, on in runs))
         print(
             f"{TRANSIENT}at most {clock(left)} left: {first.workload}, {first.device}, "
-            f"round {number}, {on.variant}: {len(runs)} samples",
+            f"round {number}, {variants}: {len(runs)} samples",
             flush=True,
         )
         with busy(first.cpu_load):

@@ -13,7 +13,7 @@ from .measurements import RAW, Load
 from .userdevice import UserDevice
 from .workloads import BASE, QUEUE, Cell, Plan
 
-TOGETHER = 6  # loads measured in the same rounds: more would lie far apart, fewer would load modules more often
+TOGETHER = 8  # loads measured in the same rounds: more would lie far apart, fewer would load modules more often
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,13 @@ class Part:
         """Whether this is one of the cells."""
         return any(Cell(load, kind, mode) in self.cells for kind in variant.kinds)
 
+    def has_raw(self, load: Load) -> bool:
+        """Whether the load is measured on the device itself too."""
+        return Cell(load, RAW, RAW) in self.cells
+
     def count(self, variants: Sequence[Variant]) -> int:
         """How many samples a round takes."""
-        raw = sum(cell.kind == RAW for cell in self.cells)
+        raw = sum(self.has_raw(load) for load in self.loads)
         return raw + sum(
             self.measures(load, variant, mode)
             for variant in variants

@@ -17,7 +17,7 @@ from dmcrypt_inline import bench, labels, measure, orders
 from dmcrypt_inline.devices import DISKS, SERIAL, SIZE, Device, Disk, Unsupported, opened, set_up
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.measurements import RAW, Load, Sample
-from dmcrypt_inline.orders import Order
+from dmcrypt_inline.orders import Order, Variant
 from dmcrypt_inline.run import Completed
 from dmcrypt_inline.sampling import Sampler
 from dmcrypt_inline.userdevice import UserDevice
@@ -160,8 +160,11 @@ LOADS = [
 ]
 
 
+ONLY_RAW = Variant("running", (), "", strict=True)  # has none of the cells
+
+
 def session(tmp_path: Path, cells: Sequence[Cell]) -> measure.Session:
-    order = Order(Plan("small", tuple(cells), 60.0, rounds=1), (), "")
+    order = Order(Plan("small", tuple(cells), 60.0, rounds=1), (ONLY_RAW,), "")
     tmp_path.mkdir(exist_ok=True)
     return measure.Session(order, tmp_path, Sampler(tmp_path, read_only=False), time.monotonic() + 60)
 
@@ -251,7 +254,7 @@ def test_the_user_s_device_is_looked_at_again_before_it_is_opened(
     device = UserDevice("/dev/sdz", 2048)
     plan = Plan("small", tuple(Cell(replace(load, scheduler=""), RAW, RAW) for load in LOADS), 60.0, rounds=1)
     cells = [replace(cell, load=replace(cell.load, cpu_load=n)) for n, cell in enumerate(plan.cells)]  # two parts
-    order = Order(replace(plan, cells=tuple(cells)), (), "", False, device)
+    order = Order(replace(plan, cells=tuple(cells)), (ONLY_RAW,), "", False, device)
     with pytest.raises(UserError, match="another device"):
         measure.measure(order, tmp_path / "results")
     assert steps == [(device, False), "opened /dev/sdz", (device, False)]

@@ -35,7 +35,7 @@ def test_no_cell_is_there_twice() -> None:
 
 def test_every_load_is_compared_with_the_device_and_the_base() -> None:
     for load in {cell.load for cell in FULL}:
-        assert modes(load, RAW) == {RAW}
+        assert modes(load, RAW) == (set() if load.workload == "curves" else {RAW})
         assert modes(load, BASE) == {"default"}
         assert modes(load, QUEUE) & {"no_read", "both"}
 
@@ -116,6 +116,8 @@ def test_a_part_counts_the_samples_of_a_round() -> None:
     assert part.count([BASE_VARIANT, SERIES]) == 2 * (1 + 1 + 4)
     assert part.modes(BASE_VARIANT) == ("default",)
     assert not part.measures(part.loads[0], BASE_VARIANT, "both")
+    assert all(part.has_raw(load) for load in part.loads)
+    assert not any(part.has_raw(load) for part in orders.parts(PLANS["curves"].cells) for load in part.loads)
     # The running kernel is measured once where base and queue both are.
     assert part.count([Variant("running", ALL_KINDS, "", strict=False)]) == 2 * (1 + 4)
 
