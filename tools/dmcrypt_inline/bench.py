@@ -157,9 +157,11 @@ def _variants(files: Mapping[str, Path], target: Target) -> tuple[Variant, ...]:
 
 
 def stretched(plan: Plan, variants: Sequence[Variant]) -> Plan:
-    """The plan, whose time limit is made for base and series, with as much more as further variants take."""
+    """The plan, whose time limit is made for a base without the flags and a series, with what other variants take."""
     todo = orders.parts(plan.cells)
-    made_for = [variant for variant in variants if variant.strict]
+    made_for = [
+        Variant(name, kinds, "", strict=True) for name, kinds in (("base", BASE_KINDS), ("series", QUEUE_KINDS))
+    ]
     times = sum(part.count(variants) for part in todo) / sum(part.count(made_for) for part in todo)
     return replace(plan, seconds=plan.seconds * times)
 

@@ -243,7 +243,8 @@ def distribution(name: str, title: str, unit: str, series: Sequence[Line]) -> Pa
                 label=line.label,
             )
         axes.set_yscale("log")
-        axes.set_yticks([height(place) for place in places], [f"{place:g} %" for place in places])
+        shown = [place for place in places if place >= 50]  # labels of lower ones would lie upon each other
+        axes.set_yticks([height(place) for place in shown], [f"{place:g} %" for place in shown])
         axes.minorticks_off()
         axes.set_xscale("log")
         _plain_ticks(axes, "x", [value for line in series for _, value in line.points])

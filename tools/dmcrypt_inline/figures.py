@@ -34,7 +34,9 @@ ROWS: Mapping[str, tuple[str, str]] = {
 }
 BEGIN, END = "<!-- figures: tools/dmcrypt-inline figures writes what follows -->\n", "<!-- end of figures -->\n"
 IN_README = re.compile(re.escape(BEGIN) + r".*?" + re.escape(END), re.S)
-IN_COVER = re.compile(r"^ +read +write\n(?:[^\n]+\n)+", re.M)  # a mail has no invisible marks: header to blank line
+IN_COVER = re.compile(
+    r"^(?: +read +write)+\n(?:[^\n]+\n)+", re.M
+)  # a mail has no invisible marks: header to blank line
 
 
 @dataclass(frozen=True)
@@ -78,13 +80,43 @@ def texts(results: Results) -> Texts:
         for name in ROWS:
             speeds[name].append(spread(values(found[name])))
             times[name].append(_times(results, found[name]))
-    spreads = sorted(100 * each.iqr for pair in speeds.values() for each in pair)
-    rounds = sorted({len(cell.samples) for load in both for cell in cells(results, load)})
-    counted = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
-    where = f"Linux {results.environment['kernel_release']} ({results.environment['accel']}), {counted} rounds"
-    extent = f"{spreads[0]:.1f} to {spreads[-1]:.1f} %"
+    where, extent = _conditions(results, both)
     rows = {name: list(zip(speeds[name], times[name])) for name in ROWS}
     return Texts(_readme(rows, where, extent), _cover(rows, where, extent), standalone(w1_panels(results, both), TITLE))
+
+
+def _conditions(results: Results, of: list[Load]) -> tuple[str, str]:
+    """Where these loads were measured, and how far their samples lie apart."""
+    shown = [cell for load in of for cell in cells(results, load)]
+    spreads = sorted(100 * spread(values(cell)).iqr for cell in shown)
+    rounds = sorted({len(cell.samples) for cell in shown})
+    counted = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
+    where = f"Linux {results.environment['kernel_release']} ({results.environment['accel']}), {counted} rounds"
+    return where, f"{spreads[0]:.1f} to {spreads[-1]:.1f} %"
+
+
+MODES = ("default", "no_read", "no_write", "both")
+
+
+def fixes(results: Results) -> str:
+    """For the cover letter of fixes: what each mode has of the base's throughput in that mode; UserError as `texts`."""
+    found = [load for load in loads(results, "W1") if load.sector_size == 512]
+    of = sorted(found, key=lambda load: (load.block_sizes, WAYS.index(load.rw)))
+    lines = ["".join(f"{'':{22 if place == 0 else 3}}{load.rw:>5}" for place, load in enumerate(of))]
+    lines.append(f"{'':20}" + "".join(f"{labels.block_sizes(load):>7} " for load in of).rstrip())
+    for mode in MODES:
+        line = f"{ROWS[f'series:{mode}'][1].removeprefix('series, '):20}"
+        for load in of:
+            cell = next((each for each in cells(results, load) if labels.cell(each) == f"series:{mode}"), None)
+            over = tables.to_same(results, cell) if cell else None
+            if over is None:
+                raise UserError(f"series:{mode} cannot be compared with base:{mode}: {labels.describe(load)}")
+            figure, _, mark = _figure(over).partition(" ")
+            line += f"{figure:>7}{mark:1}"
+        lines.append(line.rstrip())
+    where, extent = _conditions(results, of)
+    same = [f"{tables.SAME} no difference that these rounds can tell"] if tables.SAME in "".join(lines) else []
+    return "\n".join([*lines, *same, f"{where};", f"spread of a cell (quartiles over median) {extent}"]) + "\n"
 
 
 TITLE = "Throughput of one job: 4k requests, RAM disk, null cipher"
@@ -148,6 +180,8 @@ def _placed(pattern: re.Pattern[str], file: Path, block: str) -> str:
 
 def wanted(target: Target, results: Results) -> dict[Path, str]:
     """The files that show figures of the target, as they ought to be. The README has those of the default target."""
+    if target.defects:
+        return {target.cover: _placed(IN_COVER, target.cover, fixes(results))}
     made = texts(results)
     files = {target.cover: _placed(IN_COVER, target.cover, made.cover)}
     if target.name == DEFAULT:
@@ -186,7 +220,7 @@ def keep(results_file: Path, target: Target) -> None:
     if results.environment.get("target") != target.name:
         raise UserError(f"{results_file} has results of {results.environment.get('target')}, not of {target.name}")
     kept = replace(results, measurements=tuple(cell for cell in results.measurements if cell.load.workload == "W1"))
-    texts(kept)
+    _ = fixes(kept) if target.defects else texts(kept)
     fewest = min(len(cell.samples) for cell in kept.measurements)
     if fewest < ENOUGH:
         raise UserError(f"{results_file} has cells of {fewest} rounds, which tell nothing: measure again, in quiet")

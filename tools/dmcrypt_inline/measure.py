@@ -116,7 +116,7 @@ class Session:
         return why
 
     def _part(self, part: Part, until: float) -> None:
-        """Rounds over the part until every load has settled or another would end too late.
+        """Rounds over the part: those of the plan, more until every load has settled or another would end too late.
 
         `until` is the part's share of the time, which only rounds beyond the plan's have to keep.
         """
@@ -137,7 +137,8 @@ class Session:
                 now = time.monotonic()
                 unsettled = tuple(load for load in loads if not self._settled(load))
                 enough = number >= self.order.plan.rounds
-                over = now + (now - begin) * len(unsettled) / len(loads) > (until if enough else self.deadline)
+                ends = now + (now - begin) * len(unsettled) / len(loads)
+                over = not self.order.plan.more or ends > until if enough else ends > self.deadline
                 for load in loads:
                     if over or load not in unsettled:
                         self._say_load(load)

@@ -41,6 +41,7 @@ OVERVIEW = {
     "W4": (("p50", "default"), ("p50", "raw"), ("p99", "default"), ("p99.9", "default")),
     "W5": (("throughput", "default"), ("throughput", "raw"), ("p99", "default"), ("cpu", "default"), ("cpu", "raw")),
 }
+SAME_MODE = ("throughput", "same")
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,9 @@ def _section(results: Results, workload: str, drawn: list[Chart]) -> str:
         return f'{head}<p class="missing">{workload} was not measured in this run.</p>\n</section>'
     figures = "".join(_figure(chart) for chart in drawn if chart.workload == workload)
     shown = tables.as_html(tables.ratios(results, workload), f"{workload}: throughput and ratios")
+    if _base_has_modes(results):
+        same = tables.overview(results, workload, METRICS[SAME_MODE[0]], SAME_MODE[1])
+        shown += tables.as_html(same, f"{workload}: throughput, times that of the base in the same mode")
     shown += _folded(tables.costs(results, workload), f"{workload}: latency and CPU time")
     shown += _folded(tables.where(results, workload), f"{workload}: what ran where: CPU time by context")
     return f"{head}{figures}{shown}</section>"
@@ -159,16 +163,22 @@ def _summary(results: Results) -> str:
             lines += ["See report.html."]
         else:
             lines += [f"'{tables.SAME}': no difference. '{tables.UNTOLD}': {FEW}.", ""]
-            lines += ["\n\n".join(_overview(results, workload, *asked) for asked in OVERVIEW[workload])]
+            more = (SAME_MODE,) if _base_has_modes(results) else ()
+            lines += ["\n\n".join(_overview(results, workload, *asked) for asked in (*OVERVIEW[workload], *more))]
     return "\n".join(lines) + "\n"
 
 
 def _overview(results: Results, workload: str, name: str, to: str) -> str:
     metric = METRICS[name]
-    reference = "the raw device" if to == "raw" else labels.baseline(results)
+    reference = {"raw": "the raw device", "same": "the base in the same mode"}.get(to, labels.baseline(results))
     title = f"{metric.title[0].upper()}{metric.title[1:]}, times that of {reference}. "
     table = tables.overview(results, workload, metric, to)
     return title + (tables.as_markdown(table).rstrip() if table.groups else "There is none.")
+
+
+def _base_has_modes(results: Results) -> bool:
+    """Whether the base was measured in other modes than its default path: then what the queue mends must not cost."""
+    return any(cell.variant == "base" and cell.mode != "default" for cell in results.measurements)
 
 
 def newest(target_name: str) -> Path:

@@ -79,9 +79,10 @@ def environment(machine: Machine, accel: str) -> Environment:
 def version(said: str) -> str:
     """The first line with a version in what a program said; "unknown" when there is none.
 
-    dmsetup also says that it cannot ask the driver, before or after.
+    dmsetup also says that it cannot ask the driver, before or after, and names its version there too.
     """
-    return next((line.strip() for line in said.splitlines() if re.search(r"\d\.\d", line)), "unknown")
+    lines = [line.strip() for line in said.splitlines() if re.search(r"\d\.\d", line)]
+    return next((line for line in lines if "ncompatible" not in line), "unknown")
 
 
 def cpu_model(cpuinfo: str) -> str:

@@ -199,6 +199,11 @@ def default_of(results: Results, cell: Measurement) -> Measurement | None:
     return _find(results, cell, baseline(results))
 
 
+def same_mode_of(results: Results, cell: Measurement) -> Measurement | None:
+    """The base in the cell's own mode under the same load, where the base has that mode."""
+    return _find(results, cell, ("base", cell.mode))
+
+
 def _find(results: Results, cell: Measurement, who: tuple[str, str]) -> Measurement | None:
     found = [each for each in results.measurements if (each.variant, each.mode) == who and same_load(cell, each)]
     return next((each for each in found if each.load == cell.load), found[0] if found else None)

@@ -9,7 +9,7 @@ from html import escape
 from . import labels
 from .cells import apart, cells, loads, setting
 from .measurements import RAW, Load, Measurement, Results
-from .stats import METRICS, THROUGHPUT, Metric, Ratio, default_of, ratio, raw_of, spread, values
+from .stats import METRICS, THROUGHPUT, Metric, Ratio, default_of, ratio, raw_of, same_mode_of, spread, values
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,15 @@ def to_default(results: Results, cell: Measurement, metric: Metric = THROUGHPUT)
     return ratio(cell, reference, metric) if reference and labels.cell(cell) != labels.cell(reference) else None
 
 
+def to_same(results: Results, cell: Measurement, metric: Metric = THROUGHPUT) -> Ratio | None:
+    """The cell over the base in the same mode; None for the base itself, the raw device, and where there is none."""
+    reference = same_mode_of(results, cell) if cell.variant not in (RAW, "base") else None
+    return ratio(cell, reference, metric) if reference else None
+
+
+OVER = {"raw": to_raw, "default": to_default, "same": to_same}  # what a cell is divided by
+
+
 def _ratio_row(results: Results, cell: Measurement) -> tuple[str, ...]:
     default = to_default(results, cell)
     return (
@@ -82,7 +91,7 @@ def _cost_row(results: Results, cell: Measurement) -> tuple[str, ...]:
 
 
 def overview(results: Results, workload: str, metric: Metric, to: str) -> Table:
-    """A row a load, a column a cell: the ratios to the raw device ("raw") or the default path ("default").
+    """A row a load, a column a cell: the ratios to one of OVER.
 
     SAME stands behind those that tell no difference, UNTOLD behind those of too few
     rounds. Columns without a ratio are left out.
@@ -91,7 +100,7 @@ def overview(results: Results, workload: str, metric: Metric, to: str) -> Table:
     found: dict[tuple[Load, str], Ratio] = {}
     for load in of:
         for cell in cells(results, load):
-            over = to_raw(results, cell, metric) if to == "raw" else to_default(results, cell, metric)
+            over = OVER[to](results, cell, metric)
             if over:
                 found[load, labels.cell(cell)] = over
     who = tuple(dict.fromkeys(name for _, name in found))

@@ -62,6 +62,8 @@ def test_further_variants_get_time_of_their_own() -> None:
     assert stretched(plan, usual) == plan
     mine = Variant("mine", QUEUE_KINDS, "m.ko", strict=False)
     assert stretched(plan, (*usual, mine)).seconds == pytest.approx(plan.seconds * 20 / 12)
+    with_flags = Variant("base", ALL_KINDS, "b.ko", strict=True)
+    assert stretched(plan, (with_flags, usual[1])).seconds == pytest.approx(plan.seconds * 18 / 12)
 
 
 @pytest.mark.parametrize(

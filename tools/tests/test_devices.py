@@ -192,8 +192,9 @@ def test_what_cannot_be_set_up_is_left_out(
         session(tmp_path / "one", cells[:1]).measure()
 
 
+@pytest.mark.parametrize("case", [(True, 0.0, 3), (False, 1e9, 3), (True, 0.5, 4)])
 def test_the_rounds_of_the_plan_come_before_the_share_of_the_time(
-    tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch, case: tuple[bool, float, int]
 ) -> None:
     @contextmanager
     def opened_disk(*_: object) -> Iterator[Device]:
@@ -206,9 +207,13 @@ def test_the_rounds_of_the_plan_come_before_the_share_of_the_time(
     monkeypatch.setattr(Sampler, "samples", samples)
     [part] = orders.parts([Cell(LOADS[1], RAW, RAW)])
     measuring = session(tmp_path, [])
-    measuring.order = replace(measuring.order, plan=Plan("small", (), 60.0, rounds=3))
-    measuring._part(part, until=0.0)
-    assert [len(found) for found in measuring.throughput.values()] == [3]
+    more, until, rounds = case
+    measuring.order = replace(measuring.order, plan=Plan("small", (), 60.0, rounds=3, more=more))
+    times = iter(range(100))
+    monkeypatch.setattr("dmcrypt_inline.measure.time.monotonic", lambda: next(times) / 20)
+    measuring.deadline = 60.0
+    measuring._part(part, until)
+    assert [len(found) for found in measuring.throughput.values()] == [rounds]
 
 
 def test_null_blk_takes_large_requests_where_it_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,6 +94,32 @@ def test_a_stale_figure_is_found(
         assert len(said.splitlines()) == 1
 
 
+def test_fixes_are_compared_mode_by_mode(copies: Path) -> None:
+    target = replace(TARGETS["linux-7.3"], cover=copies / "fixes.txt")
+    target.cover.write_text("Cost\n----\n\n read write\nold\n\nTests\n")
+    modes = ("default", "no_read", "no_write", "both")
+    loads = dict.fromkeys(cell.load for cell in synthetic.w1())
+    cells = [synthetic.measurement(load, "base", mode) for load in loads for mode in modes]
+    cells += [
+        synthetic.measurement(load, "series", mode, 1.25 if mode == "both" else 1.0) for load in loads for mode in modes
+    ]
+    [text] = figures.wanted(target, synthetic.results(cells)).values()
+    assert text.startswith("Cost\n----\n\n")
+    assert text.endswith("\n\nTests\n")
+    lines = text.splitlines()[3:]
+    assert [line.split() for line in lines[:2]] == [
+        ["read", "write"] * 3,
+        [size for size in ("4k", "64k", "1M") for _ in "rw"],
+    ]
+    rows = {line.split()[0]: line.split()[1:] for line in lines[2:6]}
+    assert list(rows) == ["default", "no_read_workqueue", "no_write_workqueue", "both"]
+    assert all(1.2 < float(figure) < 1.3 for figure in rows["both"])
+    assert all(0.95 < float(figure.rstrip("=")) < 1.05 for figure in rows["default"])
+    assert max(map(len, lines)) <= 72
+    with pytest.raises(UserError, match="series:both cannot be compared with base:both"):
+        figures.fixes(synthetic.results([cell for cell in cells if (cell.variant, cell.mode) != ("base", "both")]))
+
+
 def test_a_missing_chart_is_found(copies: Path) -> None:
     cli.main(["figures", "--results", write(copies / "run.json", synthetic.results(synthetic.w1()))])
     (copies / "tools" / "figures" / "w1.svg").unlink()

@@ -108,6 +108,11 @@ def test_files_of_another_schema_are_refused(tmp_path: Path) -> None:
             "/dev/mapper/control: open failed: No such device\nLibrary version:   1.02.185 (2022-05-18)\n",
             "Library version:   1.02.185 (2022-05-18)",
         ),
+        (
+            "Incompatible libdevmapper 1.02.185 (2022-05-18) and kernel driver (unknown version).\n"
+            "Library version:   1.02.185 (2022-05-18)\n",
+            "Library version:   1.02.185 (2022-05-18)",
+        ),
         ("", "unknown"),
     ],
 )

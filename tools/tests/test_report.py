@@ -120,6 +120,18 @@ def test_the_only_variant_is_compared_with_its_own_default_path() -> None:
     assert rows[1][2] == "faster"
 
 
+def test_a_base_with_the_flags_is_compared_mode_by_mode(made: report.Report) -> None:
+    assert "the base in the same mode" not in made.markdown + made.html
+    cells = [measurement(POSTING, "base", mode) for mode in ("default", "both")]
+    cells.append(measurement(POSTING, "series", "both", speed=1.25))
+    fixed = report.build(synthetic.results(cells))
+    table = fixed.markdown.split("times that of the base in the same mode. ")[1].split("\n\n")[1]
+    head, _, row = table.splitlines()
+    assert "series:both" in head
+    assert "| 1.2" in row
+    assert "times that of the base in the same mode" in fixed.html
+
+
 def test_the_summary_has_ratios_and_verdicts(made: report.Report) -> None:
     start = made.markdown.index("Throughput, times that of base:default.")
     head, _, line = made.markdown[start:].split("\n\n")[1].splitlines()[:3]
