@@ -14,6 +14,7 @@ from . import commands
 from .bench import Wanted
 from .compare import TO
 from .errors import UserError
+from .outbox import Posting
 from .progress import say
 from .run import stop_all
 from .stats import METRICS
@@ -51,6 +52,9 @@ FOREIGN_SHORT = (
     "HERE",
     "DEVICE",
     "DESTROY_DATA",
+    "SIGN",
+    "TRAILER",
+    "VERSION",
 )
 
 
@@ -85,7 +89,12 @@ def parser() -> argparse.ArgumentParser:
         ("selftest", "the kselftests of selftests/dm-crypt on the debug kernel, in a guest"),
         ("bench", "measure base, series and other dm-crypt modules in one guest boot, or the running kernel"),
         ("mutants", "each driver that is wrong on purpose against the selftests that must catch it (takes long)"),
+        ("bisect-check", "the kselftests in their short form on every commit of the queue (takes hours)"),
+        ("edit", "make the tree and say how to edit the queue's patches as commits"),
+        ("refresh", "write the commits of build/<target>/tree back into the queue"),
         ("refresh-selftests", "put the files of selftests/dm-crypt into the patches that add them"),
+        ("am", "commit the queue that suits your own tree on a new branch there"),
+        ("outbox", "build/<target>/outbox: the queue as mails, signed off by who sends; nothing is sent"),
         ("report", "build/<target>/report: what a benchmark measured, as a page with charts and as a summary"),
         ("figures", "write the tables and the chart of README and cover letters from the results kept for them"),
         ("compare", "what changed between two results files, judged by ratios that each took within one boot"),
@@ -104,6 +113,8 @@ def parser() -> argparse.ArgumentParser:
             )
         if name == "compare":
             _add_compare(stage)
+        if name == "outbox":
+            _outbox_options(stage)
         if name == "bench":
             _bench_options(stage)
         if name == "mutants":
@@ -122,6 +133,19 @@ def _add_compare(stage: argparse.ArgumentParser) -> None:
         default=TO[0],
         help="divide by the base's default path or by the raw device of the same boot (default: %(default)s)",
     )
+
+
+def _outbox_options(stage: argparse.ArgumentParser) -> None:
+    stage.add_argument("--sign", default="", metavar='"NAME <MAIL>"', help="who sends the mails and signs them off")
+    stage.add_argument(
+        "--trailer",
+        dest="trailers",
+        action="append",
+        default=[],
+        metavar="TRAILER",
+        help="a line before the sign-off of each patch, such as 'Assisted-by: NAME' (may be given more than once)",
+    )
+    stage.add_argument("--version", type=int, default=1, metavar="N", help="of the posting (default: %(default)s)")
 
 
 def _bench_options(stage: argparse.ArgumentParser) -> None:
@@ -179,6 +203,7 @@ def main(arguments: Sequence[str]) -> int:
         getattr(given, "to", ""),
         getattr(given, "only_check", False),
         bench=_bench(given),
+        posting=_posting(given),
     )
     try:
         return commands.COMMANDS[given.stage](request)
@@ -195,6 +220,12 @@ def _bench(given: argparse.Namespace) -> Wanted:
     if given.stage != "bench":
         return Wanted()
     return Wanted(given.plan, tuple(given.variants), given.here, given.device, given.destroy_data)
+
+
+def _posting(given: argparse.Namespace) -> Posting:
+    if given.stage != "outbox":
+        return Posting("")
+    return Posting(given.sign, tuple(given.trailers), given.version)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

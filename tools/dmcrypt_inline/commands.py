@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from . import bench as bench_stage
 from . import demo as demo_stage
-from . import reporting, selftests, suites
+from . import posting, reporting, suites
 from .base import BaseTree, own_tree, prepare_base
 from .build import Kernel, Module, build_kernel, build_module
 from .build_cryptsetup import Cryptsetup, build_cryptsetup
@@ -24,12 +24,13 @@ from .host import ensure_packages, enter_python_env, python_env
 from .lint import source_checks
 from .machine import Machine
 from .mutants import SAMPLE, Mutant, named
+from .outbox import Posting
+from .own_tests import run_own_tests
 from .paths import BUILD, log_dir
-from .progress import say, step
+from .progress import clock, say
 from .results import Counts
-from .run import run
 from .series import Tree, apply_series
-from .targets import CRYPTSETUP, DEFAULT, TARGETS, TOOLS, Target, get_target
+from .targets import CRYPTSETUP, DEFAULT, TARGETS, Target, get_target
 from .workloads import get_plan
 
 
@@ -40,7 +41,7 @@ class Request:
     `own` maps a target's variable (LINUX, CRYPTSETUP) to the user's tree. `quick`
     and `variant` are for the selftests, `mutants` names the wrong drivers (none: all).
     `files` are results files, `metric` and `to` are for compare: a key of stats.METRICS, one of compare.TO.
-    `only_check` of figures: say what is stale instead of writing it. `bench` is what to measure.
+    `only_check` of figures: say what is stale instead of writing it. `bench` is what to measure, `posting` how to post.
     """
 
     target_name: str | None
@@ -54,6 +55,7 @@ class Request:
     to: str = ""
     only_check: bool = False
     bench: bench_stage.Wanted = field(default_factory=bench_stage.Wanted)
+    posting: Posting = field(default_factory=lambda: Posting(""))
 
     def target(self) -> Target:
         """The target asked for, or the default one. Raises UserError for an unknown name."""
@@ -75,15 +77,15 @@ class Request:
         """The base of the target, from the user's own tree where that is meant for it."""
         return prepare_base(target, own_tree(target, self.own, named=self.target_name is not None))
 
-
-def _tree(target: Target, request: Request) -> Tree:
-    ensure_packages("base")
-    return apply_series(target, request.base(target))
+    def tree(self, target: Target) -> Tree:
+        """The target's tree, the queue applied."""
+        ensure_packages("base")
+        return apply_series(target, self.base(target))
 
 
 def _cryptsetup(request: Request) -> Cryptsetup:
     """The patched cryptsetup that guests use."""
-    return build_cryptsetup(_tree(get_target(CRYPTSETUP), request))
+    return build_cryptsetup(request.tree(get_target(CRYPTSETUP)))
 
 
 def _variant(tree: Tree, kernel: Kernel, name: str, patch: Path | None = None) -> Module:
@@ -113,9 +115,17 @@ def _machine(request: Request, tree: Tree, flavour: str, names: Sequence[str], w
     return Machine(tree, kernel, modules, cryptsetup, request.accel)
 
 
+def _with_steps(machine: Machine) -> Machine:
+    """The machine with a variant for each commit of the queue that changes dm-crypt, in their order."""
+    commits = bench_stage.steps(machine.tree)
+    steps = {name: _module_at(machine.tree, machine.kernel, commit, name) for name, commit in commits.items()}
+    first = {name: module for name, module in machine.modules.items() if name != "series"}
+    return replace(machine, modules={**first, **steps, "series": machine.modules["series"]})
+
+
 def tree(request: Request) -> int:
     """Make build/<target>/tree and say where it is."""
-    made = _tree(request.target(), request)
+    made = request.tree(request.target())
     say(
         f"{made.path}: base {made.base[:12]} from {made.origin}; series {made.series[:12]}, {len(made.commits)} patches"
     )
@@ -127,7 +137,7 @@ def demo(request: Request) -> int:
     target = request.kernel_target()
     ensure_packages("base", "build", "cryptsetup", "guest")
     enter_python_env()
-    machine = _machine(request, _tree(target, request), "fast", ("base", "series"))
+    machine = _machine(request, request.tree(target), "fast", ("base", "series"))
     return demo_stage.run(machine)
 
 
@@ -145,7 +155,7 @@ def test(request: Request) -> int:
     needed = ("base", "check", "report", *_build_packages(targets))
     ensure_packages(*needed, *(("cryptsetup", "guest") if kernels else ()))
     # Cheapest first: a mistake shows in seconds.
-    parts: dict[str, Callable[[], Counts]] = {"tools_tests": _pytest, **_checks(targets, request)}
+    parts: dict[str, Callable[[], Counts]] = {"tools_tests": run_own_tests, **_checks(targets, request)}
     for target in kernels:
         parts[f"guest_tests_of_{target.name}"] = partial(_guest_tests, target, request)
     return _close(_run_parts(parts))
@@ -175,13 +185,17 @@ def _check(target: Target, request: Request) -> Counts:
 
 def _run_parts(parts: Mapping[str, Callable[[], Counts]]) -> Counts:
     passed = failed = skipped = 0
+    took = {}
     for name, part in parts.items():
+        begin = time.monotonic()
         try:
             counts = part()
         except UserError as error:  # the other parts still say what they find
             say(f"not ok {name}_can_run\n{error}")
             counts = Counts(0, 1, 0)
         passed, failed, skipped = passed + counts.passed, failed + counts.failed, skipped + counts.skipped
+        took[name] = time.monotonic() - begin
+    say("time taken: " + ", ".join(f"{name} {clock(seconds)}" for name, seconds in took.items()))
     return Counts(passed, failed, skipped)
 
 
@@ -189,7 +203,7 @@ def _guest_tests(target: Target, request: Request) -> Counts:
     if target.defects and request.target_name is None:  # another debug kernel would double the time
         say(f"skip guest_tests_of_{target.name}: they run when they are asked for: make test TARGET={target.name}")
         return Counts(0, 0, 1)
-    made = _tree(target, request)
+    made = request.tree(target)
     if target.defects:
         return suites.test_fixes(_machine(request, made, "debug", ("base", "series")), target.defects)
     sample = named(SAMPLE)
@@ -201,8 +215,16 @@ def selftest(request: Request) -> int:
     """The kselftests on the debug kernel; status 1 when one failed."""
     target = request.kernel_target()
     ensure_packages("base", "build", "cryptsetup", "guest")
-    machine = _machine(request, _tree(target, request), "debug", (request.variant,))
+    machine = _machine(request, request.tree(target), "debug", (request.variant,))
     return _close(suites.selftest(machine, request.quick, request.variant))
+
+
+def bisect_check(request: Request) -> int:
+    """The kselftests on every commit of the queue; status 1 when one failed."""
+    target = request.kernel_target()
+    ensure_packages("base", "build", "cryptsetup", "guest")
+    machine = _with_steps(_machine(request, request.tree(target), "debug", ("series",)))
+    return _close(suites.bisect_check(machine))
 
 
 def all_mutants(request: Request) -> int:
@@ -210,7 +232,7 @@ def all_mutants(request: Request) -> int:
     target = request.kernel_target()
     chosen = named(request.mutants)
     ensure_packages("base", "build", "cryptsetup", "guest")
-    machine = _machine(request, _tree(target, request), "debug", ("series",), chosen)
+    machine = _machine(request, request.tree(target), "debug", ("series",), chosen)
     return _close(suites.mutants(machine, chosen))
 
 
@@ -229,52 +251,12 @@ def bench(request: Request) -> int:
     target = request.kernel_target()
     ensure_packages("base", "build", "cryptsetup", "guest")
     python_env()
-    made = _tree(target, request)
+    made = request.tree(target)
     machine = _machine(request, made, "fast", ("base", "series"))
     if each:
-        commits = bench_stage.steps(made)
-        steps = {name: _module_at(made, machine.kernel, commit, name) for name, commit in commits.items()}
-        modules = {"base": machine.modules["base"], **steps, "series": machine.modules["series"]}
-        machine = replace(machine, modules=modules)
+        machine = _with_steps(machine)
     bench_stage.run(machine, plan, further)
     return 0
-
-
-def refresh_selftests(request: Request) -> int:
-    """Put the files of selftests/dm-crypt into the patches that add them."""
-    for target in request.targets():
-        for line in selftests.refreshed(_tree(target, request)) if target.is_kernel else ():
-            say(line)
-    return 0
-
-
-def _pytest() -> Counts:
-    """The tools' own tests."""
-    log = BUILD / "pytest.log"
-    with step("running the tools' own tests", log):
-        python = python_env() / "bin" / "python"
-        done = run(
-            [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", TOOLS / "tests"],
-            log=log,
-            timeout=600,
-            cwd=TOOLS,
-            check=False,
-        )
-    counts = pytest_counts(done.output)
-    if done.returncode != 0 or counts.failed:
-        say(done.output)
-    if done.returncode != 0 and not counts.failed:  # it could not even collect
-        counts = Counts(counts.passed, 1, counts.skipped)
-    say(f"the tools' own tests: {counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped")
-    return counts
-
-
-def pytest_counts(output: str) -> Counts:
-    """Passed, failed and skipped from pytest's last line; an error counts as failed."""
-    lines = output.strip().splitlines()
-    found = re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", lines[-1] if lines else "")
-    number = {word.rstrip("s") if word.startswith("error") else word: int(count) for count, word in found}
-    return Counts(number.get("passed", 0), number.get("failed", 0) + number.get("error", 0), number.get("skipped", 0))
 
 
 def _close(counts: Counts) -> int:
@@ -290,7 +272,12 @@ COMMANDS: dict[str, Callable[[Request], int]] = {
     "selftest": selftest,
     "bench": bench,
     "mutants": all_mutants,
-    "refresh-selftests": refresh_selftests,
+    "bisect-check": bisect_check,
+    "edit": posting.edit,
+    "refresh": posting.refresh,
+    "refresh-selftests": posting.refresh_selftests,
+    "am": posting.am,
+    "outbox": posting.outbox,
     "report": reporting.report,
     "compare": reporting.compare,
     "figures": reporting.figures,

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from .paths import REPO
 from .run import Completed, run
 
 # Fixed names and dates: the same content gives the same commit ids everywhere.
@@ -59,3 +60,18 @@ def blob_id(path: Path) -> str:
     """The git blob id of a file's content (40 hex digits), as `git hash-object` gives it."""
     data = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+
+
+def known_authors(log: Path) -> list[str]:
+    """Who may sign as author: the repository's own git identities, as 'Name <address>'.
+
+    They come from its history: in a fresh clone the configured identity is the
+    reader's. Before the first commit, and outside a repository, the configured one counts.
+    """
+    asked = git(REPO, "log", "--format=%an <%ae>", log=log, check=False)
+    if asked.returncode == 0:
+        return sorted(set(asked.output.splitlines()))
+    values = []
+    for name in ("user.name", "user.email"):
+        values.append(run(["git", "-C", REPO, "config", name], log=log, timeout=60, check=False).output.strip())
+    return [f"{values[0]} <{values[1]}>"] if all(values) else []

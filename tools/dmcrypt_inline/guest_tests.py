@@ -28,12 +28,16 @@ KERNEL_ARGS = ("cryptd.cryptd_max_cpu_qlen=4", "kmemleak=off")
 
 @dataclass(frozen=True)
 class TestResult:
-    """One test file in one guest: what it said, its exit status (None: it never ended), the kernel's complaints."""
+    """One test file in one guest: what it said, its exit status (None: it never ended), the kernel's complaints.
+
+    `must_run`: it has all it needs in our guests, so that a skip of the file, or of a claim, is a failure.
+    """
 
     name: str
     report: ktap.Report
     status: int | None
     complaints: tuple[Complaint, ...]
+    must_run: bool = False
 
     @property
     def counts(self) -> Counts:
@@ -54,6 +58,9 @@ class TestResult:
             faults.append("the guest ended before the test did")
         elif self.status != self.report.exit_status:
             faults.append(f"exit status {self.status}, where what it said means {self.report.exit_status}")
+        skips = [self.report.skip, *(claim.skip for claim in self.report.claims)]
+        if self.must_run and any(skips):
+            faults.append(f"it skips what it could have run here: {next(filter(None, skips))}")
         return tuple(faults)
 
     @property

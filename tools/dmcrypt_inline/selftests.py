@@ -8,12 +8,12 @@ from pathlib import Path
 from .errors import UserError
 from .gitrepo import blob_id, git
 from .paths import REPO, log_dir
-from .series import Tree, read_series
+from .series import FORMAT, Tree, read_series
 
 SELFTESTS = REPO / "selftests" / "dm-crypt"
 IN_TREE = "tools/testing/selftests/dm-crypt"
 # Two lines of context: the third after the entry in MAINTAINERS is another address in the tree of the posting.
-FORMAT = ("--zero-commit", "--no-signature", "--no-numbered", "--abbrev=12", "--unified=2", "--stdout", "-1")
+CONTEXT = ("--unified=2",)
 
 
 def files() -> dict[str, tuple[str, str]]:
@@ -30,14 +30,40 @@ def tests() -> set[str]:
     return {Path(path).name for path, (mode, _) in files().items() if mode == "100755"}
 
 
-def differences(tree: Tree) -> list[str]:
-    """Where directory and applied queue differ, one line a file; empty when they are equal."""
-    listed = git(tree.path, "ls-tree", "-r", tree.series, f"{IN_TREE}/", log=log_dir(tree.target.name) / "tree.log")
-    patched = {}
-    for line in listed.output.splitlines():
+def listed(repo: Path, commit: str, log: Path) -> dict[str, tuple[str, str]]:
+    """What the directory is in a commit, as `files` has it."""
+    found = {}
+    for line in git(repo, "ls-tree", "-r", commit, f"{IN_TREE}/", log=log).output.splitlines():
         meta, path = line.split("\t", 1)
         mode, _, blob = meta.split()
-        patched[path] = (mode, blob)
+        found[path] = (mode, blob)
+    return found
+
+
+def adds_them(repo: Path, commit: str, log: Path) -> bool:
+    """Whether a commit changes the directory."""
+    touched = git(repo, "diff-tree", "-r", "--no-commit-id", "--name-only", commit, log=log).output.split()
+    return any(path.startswith(f"{IN_TREE}/") for path in touched)
+
+
+def take(repo: Path, commit: str, log: Path) -> list[str]:
+    """Make the directory what it is in a commit; what was done, line by line."""
+    wanted, done = listed(repo, commit, log), []
+    for path in sorted(files().keys() - wanted.keys()):
+        (SELFTESTS / Path(path).name).unlink()
+        done.append(f"removed: {SELFTESTS / Path(path).name}")
+    for path, (mode, blob) in wanted.items():
+        if files().get(path) != (mode, blob):
+            place = SELFTESTS / Path(path).name
+            place.write_text(git(repo, "cat-file", "blob", blob, log=log).output)
+            place.chmod(0o755 if mode == "100755" else 0o644)
+            done.append(f"written: {place}")
+    return done
+
+
+def differences(tree: Tree) -> list[str]:
+    """Where directory and applied queue differ, one line a file; empty when they are equal."""
+    patched = listed(tree.path, tree.series, log_dir(tree.target.name) / "tree.log")
     wanted = files()
     problems = []
     for path in sorted(wanted.keys() | patched.keys()):
@@ -66,8 +92,7 @@ def refresh(tree: Tree) -> Path:
     log = log_dir(tree.target.name) / "selftests.log"
     patch = read_series(tree.target)[-1]
     commit = tree.commits[-1]
-    touched = git(tree.path, "diff-tree", "-r", "--no-commit-id", "--name-only", commit, log=log).output.split()
-    if not any(path.startswith(f"{IN_TREE}/") for path in touched):
+    if not adds_them(tree.path, commit, log):
         raise UserError(f"{patch} is the last patch of the queue, but does not add {IN_TREE}")
     index = {"GIT_INDEX_FILE": str(tree.path / ".git" / "selftests.index")}
     git(tree.path, "read-tree", commit, log=log, env=index)
@@ -86,5 +111,5 @@ def refresh(tree: Tree) -> Path:
         env=author,
         stdin=message.rstrip("\n").encode() + b"\n",
     ).output.strip()
-    patch.write_text(git(tree.path, "format-patch", *FORMAT, made, log=log).output)
+    patch.write_text(git(tree.path, "format-patch", *FORMAT, *CONTEXT, "--stdout", "-1", made, log=log).output)
     return patch

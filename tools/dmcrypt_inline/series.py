@@ -15,6 +15,8 @@ from .run import CommandError
 from .targets import Target
 
 BRANCH = "queue"
+# How a commit becomes a patch file: the same everywhere, and nothing in it that changes when the patch does not.
+FORMAT = ("--zero-commit", "--no-signature", "--no-numbered", "--abbrev=12")
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,11 @@ def queue_hash(patches: list[Path]) -> str:
     return digest.hexdigest()
 
 
+def tree_key(base: BaseTree, hashed: str) -> str:
+    """What a tree is stamped with that has the queue of this hash on this base."""
+    return f"{base.commit} {hashed}"
+
+
 def apply_series(target: Target, base: BaseTree, name: str = "tree") -> Tree:
     """Make build/<target>/<name>, or reuse it when base and queue are what they were.
 
@@ -85,10 +92,10 @@ def apply_series(target: Target, base: BaseTree, name: str = "tree") -> Tree:
     log = log_dir(target.name) / f"{name}.log"
     path = build_dir(target.name) / name
     hashed = queue_hash(patches)
-    key = f"{base.commit} {hashed}"
+    key = tree_key(base, hashed)
     publish(path, lambda part: _clone(base, part, log), SOURCE_TREE, "the tree")
     with locked(path):
-        _refuse_changes(path, log)
+        _refuse_changes(target.name, path, log)
         if not is_complete(path / ".git", key):
             (path / ".git" / ".complete").unlink(missing_ok=True)
             with step(f"applying the queue of {target.name} ({len(patches)} patches)", log):
@@ -113,7 +120,7 @@ def _note_result(path: Path, log: Path) -> None:
     (path / ".git" / "dmcrypt-inline-head").write_text(f"{head}\n")
 
 
-def _refuse_changes(path: Path, log: Path) -> None:
+def _refuse_changes(target: str, path: Path, log: Path) -> None:
     """Raise UserError when the tree that we finished earlier is no longer as we left it."""
     if not (path / ".git" / ".complete").exists():
         return  # ours and unfinished: nobody has been given it yet
@@ -128,7 +135,7 @@ def _refuse_changes(path: Path, log: Path) -> None:
     raise UserError(
         f"{path} holds changes of yours: {what}\n"
         "  they are not part of the queue, so they would be lost, or measured under a wrong name.\n"
-        "  to keep them: turn them into patches (git format-patch base) and add those to the series;\n"
+        f"  to keep them: commit them, then make refresh TARGET={target} writes the commits into the queue;\n"
         f"  to drop them: git -C {path} reset --hard {left[:12]} && git -C {path} clean -fd"
         f" && git -C {path} tag -f series {left[:12]}"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
+from pathlib import Path
 
 from .build import Module
 from .guest_tests import Guests, TestResult, names, total
@@ -13,6 +14,7 @@ from .mutants import GROUP, Mutant, Proof, counts, prove, table
 from .paths import build_dir
 from .progress import say
 from .results import Counts, environment, write
+from .targets import get_target
 
 QUICK_SECONDS, FULL_SECONDS = 3600.0, 10800.0  # against a guest that hangs, not to hurry one
 CRYPTSETUP_SECONDS = 4800.0
@@ -34,6 +36,22 @@ def selftest(machine: Machine, quick: bool, variant: str) -> Counts:
     seconds = QUICK_SECONDS if quick else FULL_SECONDS
     results = _selftests(guests, machine.modules[variant], seconds, AT_ONCE)
     return _close(machine, guests, "selftest", results, [])
+
+
+def bisect_check(machine: Machine) -> Counts:
+    """The kselftests in their short form on every variant of the machine: the queue's commits, one after the other.
+
+    What only the whole queue mends is tried on the whole queue only.
+    """
+    guests = _guests(machine, "bisect", quick=True)
+    later = {f"{GROUP}/{name}" for name in machine.tree.target.defects}
+    results: list[TestResult] = []
+    for number, (name, module) in enumerate(machine.modules.items(), 1):
+        say(f"{name}, {number} of {len(machine.modules)} that change dm-crypt")
+        tests = [test for test in names(GROUP) if name == "series" or test not in later]
+        found = _selftests(guests, module, QUICK_SECONDS, AT_ONCE, tests)
+        results += [replace(result, name=f"{name}: {result.name}") for result in found]
+    return _close(machine, guests, "bisect", results, [])
 
 
 def mutants(machine: Machine, chosen: Sequence[Mutant]) -> Counts:
@@ -91,6 +109,9 @@ def _selftests(
 
     with ThreadPoolExecutor(at_once) as pool:
         found = {result.name: result for results in pool.map(share, range(shares)) for result in results}
+    if module.name == "series":
+        lacks = get_target(guests.kernel.target).lacks
+        found = {test: replace(each, must_run=Path(test).name not in lacks) for test, each in found.items()}
     return _say_faults([found[test] for test in tests])
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline import cli, commands, guest_tests
+from dmcrypt_inline import cli, commands, guest_tests, own_tests
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.paths import REPO
 from dmcrypt_inline.results import Counts
-from dmcrypt_inline.targets import FLAVOURS, TARGETS, Target, get_target
+from dmcrypt_inline.targets import ELSEWHERE, FLAVOURS, NEAR_FAST, TARGETS, Target, get_target
 
 PACKAGE = REPO / "tools" / "dmcrypt_inline"
 # The path that data takes: each may import those before it, never one after it.
@@ -110,7 +110,7 @@ def stubbed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return run_part
 
     monkeypatch.setattr(commands, "ensure_packages", lambda *_: None)
-    monkeypatch.setattr(commands, "_pytest", part("pytest", Counts(10, 0, 0)))
+    monkeypatch.setattr(commands, "run_own_tests", part("pytest", Counts(10, 0, 0)))
     monkeypatch.setattr(commands, "_check_sources", part("sources", Counts(1, 0, 0)))
     monkeypatch.setattr(commands, "_check", part("check", Counts(2, 0, 1)))
     monkeypatch.setattr(commands, "_guest_tests", part("guest", Counts(3, 0, 0)))
@@ -189,7 +189,7 @@ def test_what_a_calling_make_leaves_does_not_reach_the_kernel_s(monkeypatch: pyt
     ],
 )
 def test_pytest_counts(output: str, expected: Counts) -> None:
-    assert commands.pytest_counts(output) == expected
+    assert own_tests.pytest_counts(output) == expected
 
 
 def test_every_target_is_whole() -> None:
@@ -200,8 +200,10 @@ def test_every_target_is_whole() -> None:
         assert target.recipe.blobs
         if target.is_kernel:
             assert target.source in target.blobs
-            assert {"fast", "debug"} <= set(target.fragments) <= set(FLAVOURS)
-            assert {f"dm-crypt/{name}" for name in target.defects} <= set(guest_tests.names("dm-crypt"))
+            assert {"fast", "debug"} <= set(target.fragments) <= {*FLAVOURS, *NEAR_FAST, *ELSEWHERE}
+            assert {f"dm-crypt/{name}" for name in (*target.defects, *target.lacks)} <= set(
+                guest_tests.names("dm-crypt")
+            )
 
 
 def test_a_stage_imports_no_later_stage() -> None:

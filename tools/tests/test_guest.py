@@ -365,6 +365,17 @@ def test_a_test_that_runs_on_the_base_is_a_failure() -> None:
     assert suites.skips(skipped) == mutants.Proof("base", "a", True, "skipped: no flags")
 
 
+@pytest.mark.parametrize(
+    ("text", "status"), [("1..0 # SKIP no fio\n", 4), ("1..2\nok 1 a\nok 2 b # SKIP no null_blk\n", 0)]
+)
+def test_a_skip_of_what_could_have_run_is_a_failure(text: str, status: int) -> None:
+    skipped = guest_tests.TestResult("dm-crypt/a", parse(text), status, ())
+    assert (skipped.counts.failed, skipped.counts.skipped) == (0, 1)
+    must = replace(skipped, must_run=True)
+    assert must.counts.failed == 1
+    assert must.faults[0].startswith("it skips what it could have run here: no ")
+
+
 def test_the_base_must_fail_each_test_that_is_said_to_find_it_wrong(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ from small import git, git_tree, make_target
 
 from dmcrypt_inline import selftests
 from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.series import Tree
+from dmcrypt_inline.series import FORMAT, Tree
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def tree_with(place: Path, files: dict[str, str]) -> Tree:
     git(repo, "commit", "-q", "-m", "selftests: add tests\n\nBecause.", "--author", "A Person <person@example.org>")
     head = git(repo, "rev-parse", "HEAD").strip()
     patch = target.patches / "0001-dm-crypt-bump-the-version.patch"
-    patch.write_text(git(repo, "format-patch", *selftests.FORMAT, head))
+    patch.write_text(git(repo, "format-patch", *FORMAT, *selftests.CONTEXT, "--stdout", "-1", head))
     base = git(repo, "rev-parse", "base").strip()
     return Tree(replace(target, name="small"), repo, base, head, (head,), "", "a test")
 

@@ -1,0 +1,182 @@
+"""A queue onto any tree of the user's: as a new branch, made beside work tree and index, which nobody touches."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+from .errors import UserError
+from .paths import log_dir
+from .run import Completed, run
+from .series import read_series
+from .targets import TARGETS, Target
+
+FLAG = "no_read_workqueue"  # in dm-crypt.c: the tree has the flags
+TESTS = "tools/testing/selftests/dm-crypt"  # in the tree: it has one of our queues
+MAKEFILE = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION)[ \t]*=[ \t]*(.*?)[ \t]*$", re.M)
+
+
+def carry(variable: str, own: Path, named: Target | None) -> list[str]:
+    """Commit the queue on a new branch of the repository `own`; what was done, line by line.
+
+    `variable` is LINUX or CRYPTSETUP; `named` is the target that the user asked for, None to choose
+    by what is in the tree's last commit. Raises UserError when it is no git repository, when no queue
+    suits it, and when the queue does not apply: then there is no branch, and nothing has changed.
+    """
+    own = own.expanduser().absolute()
+    log = log_dir((named or _targets(variable)[0]).name) / "am.log"
+    repo = _Repo(own, log)
+    if not own.is_dir() or repo.ask("rev-parse", "--git-dir").returncode != 0:
+        raise UserError(
+            f"{variable}={own} is no git repository, so it cannot have a branch\n"
+            "  into a source tree without git the queue goes with quilt or patch: see the README, On your own tree"
+        )
+    head = repo.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}").output.strip()
+    if not head:
+        raise UserError(f"{variable}={own} has no commit yet")
+    what = describe(repo, variable)
+    target, why = (named, "") if named else choose(repo, variable, what)
+    tip = _commits(repo, target, head, what)
+    branch = _free_name(repo, f"dmcrypt-inline-{target.name}")
+    repo.must("branch", branch, tip)
+    return [
+        f"{own}: {what}, at {head[:12]}",
+        *([f"  {why}"] if why else []),
+        f"the {len(read_series(target))} patches for {target.name} are on the new branch {branch};"
+        " work tree, index and other branches are as they were",
+        f"  to go there: git -C {own} switch {branch}",
+    ]
+
+
+class _Repo:
+    """The user's repository, with the user's own settings: who commits there is the user."""
+
+    def __init__(self, path: Path, log: Path, index: Path | None = None) -> None:
+        self.path, self.log, self.index = path, log, index
+
+    def ask(self, *words: str | Path, stdin: bytes | None = None, env: dict[str, str] | None = None) -> Completed:
+        """What git says; the caller looks whether it failed."""
+        return self._git(*words, stdin=stdin, env=env, check=False)
+
+    def must(self, *words: str | Path, stdin: bytes | None = None, env: dict[str, str] | None = None) -> str:
+        """What git says, without white space around it; CommandError when it fails."""
+        return self._git(*words, stdin=stdin, env=env, check=True).output.strip()
+
+    def _git(self, *words: str | Path, stdin: bytes | None, env: dict[str, str] | None, check: bool) -> Completed:
+        index = {"GIT_INDEX_FILE": str(self.index)} if self.index else {}
+        return run(
+            ["git", "-C", self.path, *words],
+            log=self.log,
+            timeout=600,
+            env={**index, **(env or {})},
+            stdin=stdin,
+            check=check,
+        )
+
+    def text(self, path: str) -> str | None:
+        """A file of the last commit; None when it has none of that name."""
+        found = self.ask("show", f"HEAD:{path}")
+        return found.output if found.returncode == 0 else None
+
+
+def _targets(variable: str) -> list[Target]:
+    return [target for target in TARGETS.values() if target.variable == variable]
+
+
+def describe(repo: _Repo, variable: str) -> str:
+    """What the tree says it is."""
+    if variable == "LINUX":
+        words = dict(MAKEFILE.findall(repo.text("Makefile") or ""))
+        if "VERSION" in words:
+            numbers = ".".join(words.get(key) or "0" for key in ("VERSION", "PATCHLEVEL", "SUBLEVEL"))
+            return f"Linux {numbers}{words.get('EXTRAVERSION', '')}"
+        return "a tree that does not say which Linux it is"
+    found = re.search(r"AC_INIT\(\[cryptsetup\],\s*\[([^]]*)\]", repo.text("configure.ac") or "")
+    return f"cryptsetup {found[1]}" if found else "a tree that does not say which cryptsetup it is"
+
+
+def choose(repo: _Repo, variable: str, what: str) -> tuple[Target, str]:
+    """The target that the tree is, or is nearest to, and why it was chosen. Raises UserError when none comes near."""
+    candidates = _targets(variable)
+    for target in candidates:
+        if _has_files(repo, target):
+            return target, f"its files are those of {target.tag}"
+    source = next((target.source for target in candidates if target.source), "")
+    if source:
+        text = repo.text(source)
+        if text is None:
+            raise UserError(f"{variable}={repo.path} ({what}) has no {source}: it is no kernel tree")
+        if repo.ask("cat-file", "-e", f"HEAD:{TESTS}").returncode == 0:
+            raise UserError(f"{variable}={repo.path} ({what}) has {TESTS} already: a queue of ours is in it")
+        has_flags = FLAG in text
+        target = next(each for each in candidates if bool(each.defects) == has_flags)
+        return target, f"its dm-crypt {'has' if has_flags else 'lacks'} the flags; the nearest target is {target.tag}"
+    if repo.text("lib/libcryptsetup.h") is None:
+        raise UserError(f"{variable}={repo.path} ({what}) has no lib/libcryptsetup.h: it is no cryptsetup tree")
+    return candidates[0], f"the nearest target is {candidates[0].tag}"
+
+
+def _has_files(repo: _Repo, target: Target) -> bool:
+    return all(_blob(repo, path).startswith(blob) for path, blob in target.blobs.items())
+
+
+def _blob(repo: _Repo, path: str) -> str:
+    return repo.ask("rev-parse", "--verify", "--quiet", f"HEAD:{path}").output.strip()
+
+
+def _commits(repo: _Repo, target: Target, head: str, what: str) -> str:
+    """The queue as commits after `head`; returns the last one. They are in no branch yet."""
+    patches = read_series(target)
+    with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
+        place = Path(name)
+        beside = _Repo(repo.path, repo.log, place / "index")
+        beside.must("read-tree", head)
+        tip = head
+        for number, patch in enumerate(patches, 1):
+            info = beside.must("mailinfo", place / "message", place / "diff", stdin=patch.read_bytes())
+            mail = dict(line.split(": ", 1) for line in info.splitlines() if ": " in line)
+            applied = beside.ask("apply", "--cached", "--3way", "--whitespace=nowarn", place / "diff")
+            if applied.returncode != 0:
+                raise UserError(
+                    f"patch {number}, {patch.name}, does not apply to {repo.path} ({what}):\n"
+                    + _why(repo, target, applied.output)
+                )
+            message = f"{mail['Subject']}\n\n{(place / 'message').read_text()}"
+            author = {
+                "GIT_AUTHOR_NAME": mail["Author"],
+                "GIT_AUTHOR_EMAIL": mail["Email"],
+                "GIT_AUTHOR_DATE": mail["Date"],
+            }
+            tree = beside.must("write-tree")
+            tip = beside.must("commit-tree", tree, "-p", tip, "-F", "-", stdin=message.encode(), env=author)
+    return tip
+
+
+def _why(repo: _Repo, target: Target, said: str) -> str:
+    """Where git found a difference, which files are others, and what is nearest."""
+    lines = [line for line in said.splitlines() if "lacks the necessary blob" not in line]
+    where = [line for line in lines if line.startswith("error:")] or lines
+    others = [
+        f"{path}: {_blob(repo, path)[:12] or 'missing'}, in {target.tag} {blob}"
+        for path, blob in target.blobs.items()
+        if not _blob(repo, path).startswith(blob)
+    ]
+    return "\n".join(
+        [
+            *(f"    {line}" for line in where),
+            *(["  files that are not those of the target:"] if others else []),
+            *(f"    {line}" for line in others),
+            f"  the nearest target is {target.name}, {target.tag} of {target.upstream}",
+            "  nothing has changed. To settle the conflicts by hand, on a branch of your own:",
+            f"    git -C {repo.path} am -3 {target.patches}/*.patch",
+        ]
+    )
+
+
+def _free_name(repo: _Repo, wanted: str) -> str:
+    name, number = wanted, 1
+    while repo.ask("rev-parse", "--verify", "--quiet", f"refs/heads/{name}").returncode == 0:
+        number += 1
+        name = f"{wanted}-{number}"
+    return name

@@ -1,0 +1,210 @@
+"""Stage 'posting': the queue as mails for git send-email, signed off by the person who sends. Nothing is sent."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from email.header import Header
+from email.utils import formataddr, formatdate, parseaddr
+from pathlib import Path
+
+from .errors import UserError
+from .gitrepo import git, known_authors
+from .mails import parse_mail
+from .paths import log_dir
+from .run import run
+from .series import Tree, read_series
+from .targets import Target
+
+PERSON = re.compile(r'\s*"?([^<>@"]*[^<>@"\s])"?\s*<([^<>@\s]+@[^<>@\s]+)>\s*')
+TRAILER = re.compile(r"[A-Z][A-Za-z]*(-[A-Za-z]+)*: \S.*")
+MBOX = "From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001"  # as git format-patch starts a mail
+WRITTEN = ".written"  # in the outbox: what the mails were when they were written
+FOLD = 78  # characters of a header line
+
+
+@dataclass(frozen=True)
+class Posting:
+    """How to post: `sender` as "Name <address>", further trailers, the version (1 is not shown)."""
+
+    sender: str
+    trailers: tuple[str, ...] = ()
+    version: int = 1
+
+
+@dataclass(frozen=True)
+class Recipients:
+    """Whom the mails are for, as in their headers: `to` maintainers, `cc` lists."""
+
+    to: tuple[str, ...]
+    cc: tuple[str, ...]
+
+
+def checked(posting: Posting) -> Posting:
+    """The posting, when mails can be made of it. Raises UserError that says what is wrong with it."""
+    if not PERSON.fullmatch(posting.sender):
+        raise UserError(
+            f"SIGN={posting.sender!r}: who sends, and signs off?\n"
+            '  give a name and an address: make outbox SIGN="Name <name@example.org>"\n'
+            "  a sign-off says that you may pass these patches on (see Documentation/process/submitting-patches.rst)"
+        )
+    for trailer in posting.trailers:
+        if not TRAILER.fullmatch(trailer):
+            raise UserError(f"TRAILER={trailer!r}: no trailer; expected something like 'Assisted-by: Name'")
+        if trailer.lower().startswith("signed-off-by:"):
+            raise UserError(f"TRAILER={trailer!r}: who signs off is who sends; give that as SIGN=")
+    if posting.version < 1:
+        raise UserError(f"VERSION={posting.version}: the first version is 1")
+    return posting
+
+
+def recipients(tree: Tree, patches: Sequence[Path]) -> Recipients:
+    """Whom the tree's own get_maintainer.pl names for all patches together; the target's list where it has none."""
+    script = tree.path / "scripts" / "get_maintainer.pl"
+    if not script.is_file():
+        return Recipients(tree.target.lists, ())
+    log = log_dir(tree.target.name) / "outbox.log"
+    words: list[str | Path] = ["perl", script, "--no-git", "--no-git-fallback", "--no-rolestats", "--no-roles"]
+    people = run([*words, "--no-l", *patches], log=log, timeout=300, cwd=tree.path).output.splitlines()
+    lists = run([*words, "--no-m", "--no-r", *patches], log=log, timeout=300, cwd=tree.path).output.splitlines()
+    to = tuple(line.strip() for line in people if line.strip())
+    return Recipients(to, tuple(line.strip() for line in lists if line.strip() and line.strip() not in to))
+
+
+def write(tree: Tree, posting: Posting, whom: Recipients, base_commit: str | None, out: Path) -> list[Path]:
+    """Write cover letter and patches into the directory `out`; returns the files in their order.
+
+    `tree` is on the files of the target's tag. `base_commit` is that tag's commit, None where
+    nobody knows it. Raises UserError when `out` holds what was not written here, or was
+    edited since: it may be work.
+    """
+    posting = checked(posting)
+    patches = read_series(tree.target)
+    total, now = len(patches), time.time()
+    prefix = f"v{posting.version}-" if posting.version > 1 else ""
+    names = [f"{prefix}{'0' * 4}-cover-letter.patch", *(f"{prefix}{patch.name}" for patch in patches)]
+    head = _Head(posting, whom, total, now, tree.target.name)
+    cover = _cover(tree, base_commit)
+    texts = [head.mail(0, parse_mail(cover).summary, cover)]
+    authors = known_authors(log_dir(tree.target.name) / "outbox.log")
+    for number, patch in enumerate(patches, 1):
+        stored = patch.read_text()
+        mail = parse_mail(stored)
+        message, marker, rest = mail.body.partition("\n---\n")
+        if not marker:
+            raise UserError(f"{patch} has no line '---' between message and diff")
+        foreign = "" if mail.author in authors else f"From: {mail.author}\n\n"
+        text = foreign + _with_trailers(tree, mail.summary, message, posting) + marker + rest
+        texts.append(head.mail(number, mail.summary, text, is_body=True))
+    _replace(out, names, texts)
+    return [out / name for name in names]
+
+
+@dataclass(frozen=True)
+class _Head:
+    """What makes the headers of a thread's mails."""
+
+    posting: Posting
+    whom: Recipients
+    total: int
+    now: float  # seconds since 1970
+    target: str
+
+    def mail(self, number: int, summary: str, text: str, *, is_body: bool = False) -> str:
+        """Mail `number`, the cover letter being 0. Of `text` only the body is used, all of it with `is_body`."""
+        body = text if is_body else text.partition("\n\n")[2]
+        version = f" v{self.posting.version}" if self.posting.version > 1 else ""
+        tag = f"PATCH{version} {number:0{len(str(self.total))}}/{self.total}"
+        headers = [
+            ("From", formataddr(_person(self.posting))),
+            ("To", ",\n ".join(map(_address, self.whom.to))),
+            ("Cc", ",\n ".join(map(_address, self.whom.cc))),
+            ("Subject", Header(f"[{tag}] {summary}", header_name="Subject", maxlinelen=FOLD).encode()),
+            ("Date", formatdate(self.now + number)),
+            ("Message-Id", self._message_id(number)),
+            *([("In-Reply-To", self._message_id(0)), ("References", self._message_id(0))] if number else []),
+            ("MIME-Version", "1.0"),
+            ("Content-Type", "text/plain; charset=UTF-8"),
+            ("Content-Transfer-Encoding", "8bit"),
+        ]
+        shown = "\n".join(f"{name}: {value}" for name, value in headers if value)
+        return f"{MBOX}\n{shown}\n\n{body}"
+
+    def _message_id(self, number: int) -> str:
+        local, _, domain = _person(self.posting)[1].partition("@")
+        stamp = time.strftime("%Y%m%d%H%M%S", time.gmtime(self.now))
+        return f"<{stamp}.{self.target}.{number}-{local}@{domain}>"
+
+
+def _person(posting: Posting) -> tuple[str, str]:
+    """Name and address of a posting that was checked."""
+    found = PERSON.fullmatch(posting.sender)
+    assert found
+    return found[1], found[2]
+
+
+def _address(given: str) -> str:
+    """An address as it may stand in a header."""
+    name, address = parseaddr(given)
+    return formataddr((name, address)) if name else address
+
+
+def _with_trailers(tree: Tree, summary: str, message: str, posting: Posting) -> str:
+    """The message with the trailers at the end of those that it has, the sign-off last."""
+    name, address = _person(posting)
+    wanted = [*posting.trailers, f"Signed-off-by: {name} <{address}>"]
+    words = [word for trailer in wanted for word in ("--trailer", trailer)]
+    log = log_dir(tree.target.name) / "outbox.log"
+    text = f"{summary}\n\n{message}\n".encode()
+    done = git(tree.path, "interpret-trailers", "--no-divider", *words, log=log, stdin=text)
+    return done.output.partition("\n\n")[2].rstrip("\n")
+
+
+def _cover(tree: Tree, base_commit: str | None) -> str:
+    """The stored cover letter with the diffstat of the queue and the commit it is for."""
+    if not tree.target.cover.is_file():
+        raise UserError(f"the queue of {tree.target.name} has no cover letter: {tree.target.cover}")
+    log = log_dir(tree.target.name) / "outbox.log"
+    stat = git(tree.path, "diff", "--stat=72", "--summary", tree.base, tree.series, log=log).output
+    base = f"\nbase-commit: {base_commit}\n" if base_commit else ""
+    return f"{tree.target.cover.read_text().rstrip()}\n\n{stat.rstrip()}\n{base}"
+
+
+def _replace(out: Path, names: Sequence[str], texts: Sequence[str]) -> None:
+    """Put the mails where those of an earlier run may lie, if they are as that run left them."""
+    out.mkdir(parents=True, exist_ok=True)
+    record = out / WRITTEN
+    known = dict(line.split(" ", 1)[::-1] for line in record.read_text().splitlines()) if record.is_file() else {}
+    there = [path for path in sorted(out.iterdir()) if path != record]
+    kept = [path.name for path in there if known.get(path.name) != _digest(path.read_text())]
+    if kept:
+        raise UserError(
+            f"{out} holds mails that were edited, or files that are not ours: {', '.join(kept)}\n"
+            "  they would be lost. Move them away, or remove the directory, and run again"
+        )
+    for path in there:
+        path.unlink()
+    for name, text in zip(names, texts):
+        (out / name).write_text(text)
+    record.write_text("".join(f"{_digest(text)} {name}\n" for name, text in zip(names, texts)))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def base_commit_of(target: Target, own: Path | None, log: Path) -> str | None:
+    """The commit of the target's tag: from the user's tree where that has the tag, else what the target says."""
+    if own is not None:
+        asked = run(
+            ["git", "-C", own, "rev-parse", "--verify", "--quiet", f"refs/tags/{target.tag}^{{commit}}"],
+            log=log,
+            timeout=60,
+            check=False,
+        )
+        if asked.returncode == 0:
+            return asked.output.strip()
+    return target.commit or None

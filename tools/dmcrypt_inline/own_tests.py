@@ -1,0 +1,41 @@
+"""The tools' own tests, as a part of `make test`."""
+
+from __future__ import annotations
+
+import re
+
+from .host import python_env
+from .paths import BUILD
+from .progress import say, step
+from .results import Counts
+from .run import run
+from .targets import TOOLS
+
+
+def run_own_tests() -> Counts:
+    """The tools' own tests."""
+    log = BUILD / "pytest.log"
+    with step("running the tools' own tests", log):
+        python = python_env() / "bin" / "python"
+        done = run(
+            [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", TOOLS / "tests"],
+            log=log,
+            timeout=600,
+            cwd=TOOLS,
+            check=False,
+        )
+    counts = pytest_counts(done.output)
+    if done.returncode != 0 or counts.failed:
+        say(done.output)
+    if done.returncode != 0 and not counts.failed:  # it could not even collect
+        counts = Counts(counts.passed, 1, counts.skipped)
+    say(f"the tools' own tests: {counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped")
+    return counts
+
+
+def pytest_counts(output: str) -> Counts:
+    """Passed, failed and skipped from pytest's last line; an error counts as failed."""
+    lines = output.strip().splitlines()
+    found = re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", lines[-1] if lines else "")
+    number = {word.rstrip("s") if word.startswith("error") else word: int(count) for count, word in found}
+    return Counts(number.get("passed", 0), number.get("failed", 0) + number.get("error", 0), number.get("skipped", 0))

@@ -1,0 +1,137 @@
+"""The way back: commits in build/<target>/tree become the queue's patch files."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from . import selftests
+from .base import BaseTree, prepare_exact
+from .errors import UserError
+from .gitrepo import git, resolve
+from .paths import build_dir, is_complete, locked, log_dir
+from .series import FORMAT, Tree, apply_series, queue_hash, read_series, tree_key
+from .targets import Target
+
+EDITED = "refs/dmcrypt-inline/edited"  # in the tree: what was written back last, in case anybody wants it again
+
+
+def write_back(target: Target, base: BaseTree) -> list[str]:
+    """Write the tree's commits into the queue; what was done, line by line.
+
+    A patch whose commit was not touched keeps its file as it is, the files of selftests/dm-crypt
+    and the patch that adds them stay equal. Raises UserError, and has changed nothing then, where
+    work would be lost or left out: changes that are no commit, and patch files or selftests
+    that were edited meanwhile too.
+    """
+    path = build_dir(target.name) / "tree"
+    log = log_dir(target.name) / "refresh.log"
+    if not (path / ".git" / "dmcrypt-inline-head").is_file():
+        raise UserError(f"there is no tree to take commits from: make edit TARGET={target.name} makes it")
+    with locked(path):
+        commits = _commits(target, base, path, log)
+        head = resolve(path, "HEAD", log) or ""
+        from_tree = target.is_kernel and _selftests_from_tree(path, head, log)
+        before = {patch: patch.read_text() for patch in read_series(target)}
+        done = _write_patches(target, path, commits, log)
+        if from_tree:
+            done += selftests.take(path, head, log)
+        git(path, "update-ref", EDITED, head, log=log)
+        (path / ".git" / ".complete").unlink()
+        # The queue is applied anew, over what is now in it.
+    tree = apply_series(target, base)
+    if resolve(path, f"{tree.series}^{{tree}}", log) != resolve(path, f"{head}^{{tree}}", log):
+        raise UserError(f"the queue does not make the tree that it was written from, which is {EDITED} in {path}")
+    exact = prepare_exact(target, base)
+    if exact != base:  # the mails are for the files of the tag
+        changed = [patch for patch in read_series(target) if before.get(patch) != patch.read_text()]
+        _write_for(apply_series(target, exact, target.tag), changed, log)
+    if target.is_kernel and selftests.differences(tree):
+        done += selftests.refreshed(tree)
+    return done or [f"the queue of {target.name} is what the tree has"]
+
+
+def _write_for(tree: Tree, changed: list[Path], log: Path) -> None:
+    """Write the changed patches as they are on this tree."""
+    for patch, commit in zip(read_series(tree.target), tree.commits):
+        if patch in changed:
+            patch.write_text(git(tree.path, "format-patch", *FORMAT, "--stdout", "-1", commit, log=log).output)
+
+
+def _commits(target: Target, base: BaseTree, path: Path, log: Path) -> list[str]:
+    """The commits to write, oldest first; UserError where they are not all there is, or no queue."""
+    for name in ("rebase-merge", "rebase-apply"):
+        if (path / ".git" / name).exists():
+            raise UserError(f"{path} is in the middle of a rebase or am: end it first (git -C {path} status)")
+    dirty = git(path, "status", "--porcelain", log=log).output.rstrip()
+    if dirty:
+        shown = "\n".join(f"    {line}" for line in dirty.splitlines()[:10])
+        raise UserError(
+            f"{path} holds changes that are in no commit, and would not get into the queue:\n{shown}\n"
+            f"  commit them (git -C {path} commit -a --amend), or put them aside (git -C {path} stash -u)"
+        )
+    if resolve(path, "base^{commit}", log) != base.commit:
+        raise UserError(
+            f"{path} is not on the base {base.origin}\n"
+            f"  give {target.variable}= as it was given to make edit, or leave it out if it was left out then"
+        )
+    if not is_complete(path / ".git", tree_key(base, queue_hash(read_series(target)))):
+        raise UserError(
+            f"the patches of {target.name} are no longer those that {path} was made from: that change would be undone\n"
+            "  to keep it: git stash it in the project, make refresh, git stash pop, and settle the conflicts\n"
+            "  to drop it: git checkout the patches and the series"
+        )
+    if git(path, "merge-base", "--is-ancestor", "base", "HEAD", log=log, check=False).returncode != 0:
+        raise UserError(f"HEAD of {path} does not come after the tag base: git -C {path} switch queue")
+    if git(path, "rev-list", "--merges", "base..HEAD", log=log).output.strip():
+        raise UserError(f"{path} holds a merge after the tag base, and a queue is a line of patches: rebase it")
+    commits = git(path, "rev-list", "--reverse", "base..HEAD", log=log).output.split()
+    if not commits:
+        raise UserError(f"{path} holds no commit after the tag base: the queue would be empty")
+    for commit in commits:
+        if git(path, "diff-tree", "--quiet", f"{commit}^", commit, log=log, check=False).returncode == 0:
+            raise UserError(f"commit {commit[:12]} in {path} changes nothing, which is no patch: drop it")
+    return commits
+
+
+def _selftests_from_tree(path: Path, head: str, log: Path) -> bool:
+    """Whether the selftests were edited in the tree; UserError when in the directory too."""
+    was, now, here = selftests.listed(path, "series", log), selftests.listed(path, head, log), selftests.files()
+    if now in (was, here):
+        return False
+    if here != was:
+        raise UserError(
+            f"the selftests were edited both in {path} and in {selftests.SELFTESTS}:\n"
+            "  take back one of them (git checkout), then run make refresh again"
+        )
+    return True
+
+
+def _write_patches(target: Target, path: Path, commits: list[str], log: Path) -> list[str]:
+    old = git(path, "rev-list", "--reverse", "base..series", log=log).output.split()
+    files = read_series(target)
+    known = {commit: patch.read_text() for commit, patch in zip(old, files)}
+    with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
+        for number, commit in enumerate(commits, 1):
+            adds_tests = selftests.adds_them(path, commit, log)
+            words = (*FORMAT, *(selftests.CONTEXT if adds_tests else ()), "--start-number", str(number), "-o", name)
+            git(path, "format-patch", *words, "-1", commit, log=log)
+        made = {
+            patch.name: known.get(commit) or patch.read_text()
+            for commit, patch in zip(commits, sorted(Path(name).glob("*.patch")))
+        }
+    before = {patch.name: patch.read_text() for patch in files}
+    for name_of_patch, text in made.items():
+        if before.get(name_of_patch) != text:
+            (target.patches / name_of_patch).write_text(text)
+    comments = [line for line in target.series.read_text().splitlines() if not line.strip() or line.startswith("#")]
+    text = "".join(f"{line}\n" for line in (*comments, *made))
+    if text != target.series.read_text():
+        target.series.write_text(text)
+    for patch in files:
+        if patch.name not in made:
+            patch.unlink()
+    return [
+        *(f"written: {target.patches / each}" for each, text in made.items() if before.get(each) != text),
+        *(f"removed: {patch}" for patch in files if patch.name not in made),
+    ]

@@ -1,0 +1,131 @@
+"""am.py: a queue onto a tree of the user's, who keeps everything as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from small import AFTER, BEFORE, SOURCE, git, git_tree, kernel_tree, make_target
+
+from dmcrypt_inline import am
+from dmcrypt_inline.errors import UserError
+from dmcrypt_inline.targets import Target
+
+VERSION = "VERSION = 5\nPATCHLEVEL = 8\nSUBLEVEL = 0\nEXTRAVERSION = -rc2\n"
+
+
+@pytest.fixture
+def targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Target]:
+    """One target without the flags, and one that has them and defects."""
+    plain = make_target(tmp_path)
+    fixed = replace(plain, name="fixed", tag="v0.2", blobs={SOURCE: "f" * 12}, defects=("it_crashes",))
+    found = {"small": plain, "fixed": fixed}
+    monkeypatch.setattr(am, "TARGETS", found)
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "2")
+    for number, (key, value) in enumerate({"user.name": "A User", "user.email": "user@host.example"}.items()):
+        monkeypatch.setenv(f"GIT_CONFIG_KEY_{number}", key)
+        monkeypatch.setenv(f"GIT_CONFIG_VALUE_{number}", value)
+    return found
+
+
+def own_tree(tmp_path: Path, text: str = BEFORE) -> Path:
+    own = git_tree(tmp_path / "own", None, text)
+    (own / "Makefile").write_text(VERSION)
+    git(own, "commit", "-q", "-a", "-m", "a version")
+    return own
+
+
+def test_the_queue_is_on_a_new_branch_and_work_stays(tmp_path: Path, targets: dict[str, Target]) -> None:
+    own = own_tree(tmp_path)
+    (own / SOURCE).write_text("int version = 99; /* work */\n")
+    (own / "staged.c").write_text("int staged;\n")
+    git(own, "add", "staged.c")
+    before = git(own, "status", "--porcelain", "--branch")
+    lines = am.carry("LINUX", own, None)
+    assert "Linux 5.8.0-rc2" in lines[0]
+    assert lines[1].strip() == "its files are those of v0.1"
+    assert "1 patches for small are on the new branch dmcrypt-inline-small" in lines[2]
+    assert git(own, "status", "--porcelain", "--branch") == before
+    assert (own / SOURCE).read_text() == "int version = 99; /* work */\n"
+    assert git(own, "show", f"dmcrypt-inline-small:{SOURCE}") == AFTER
+    said = git(own, "log", "--format=%an|%cn|%s|%b", "HEAD..dmcrypt-inline-small").strip()
+    assert said == "dmcrypt-inline|A User|dm crypt: bump the version|Because."
+    am.carry("LINUX", own, None)
+    assert git(own, "rev-parse", "dmcrypt-inline-small-2^{tree}") == git(
+        own, "rev-parse", "dmcrypt-inline-small^{tree}"
+    )
+
+
+def test_a_tree_with_the_flags_gets_the_fixes(tmp_path: Path, targets: dict[str, Target]) -> None:
+    own = own_tree(tmp_path, "/* no_read_workqueue */\n")
+    target, why = am.choose(am._Repo(own, tmp_path / "log"), "LINUX", "Linux 7.2.0")
+    assert target == targets["fixed"]
+    assert why == "its dm-crypt has the flags; the nearest target is v0.2"
+
+
+def test_where_it_does_not_apply_nothing_changes(tmp_path: Path, targets: dict[str, Target]) -> None:
+    own = own_tree(tmp_path, "int version = 14;\n")
+    with pytest.raises(UserError) as caught:
+        am.carry("LINUX", own, None)
+    message = str(caught.value)
+    assert message.startswith("patch 1, 0001-dm-crypt-bump-the-version.patch, does not apply to")
+    assert "(Linux 5.8.0-rc2)" in message
+    assert f"{SOURCE}" in message
+    assert "the nearest target is small, v0.1" in message
+    assert git(own, "branch", "--list").split() == ["*", git(own, "branch", "--show-current").strip()]
+    assert git(own, "status", "--porcelain") == ""
+
+
+def test_a_named_target_is_taken(tmp_path: Path, targets: dict[str, Target]) -> None:
+    am.carry("LINUX", own_tree(tmp_path), targets["fixed"])
+    assert "dmcrypt-inline-fixed" in git(tmp_path / "own", "branch", "--list")
+
+
+def a_directory(tmp_path: Path) -> Path:
+    return kernel_tree(tmp_path / "plain")
+
+
+def missing(tmp_path: Path) -> Path:
+    return tmp_path / "missing"
+
+
+def empty(tmp_path: Path) -> Path:
+    (tmp_path / "empty").mkdir()
+    git(tmp_path / "empty", "init", "-q")
+    return tmp_path / "empty"
+
+
+def something_else(tmp_path: Path) -> Path:
+    own = own_tree(tmp_path)
+    git(own, "rm", "-q", "--cached", SOURCE)
+    git(own, "commit", "-q", "-m", "less")
+    return own
+
+
+def done_already(tmp_path: Path) -> Path:
+    own = own_tree(tmp_path, "no_read_workqueue\n")
+    path = own / am.TESTS / "test.sh"
+    path.parent.mkdir(parents=True)
+    path.write_text("#!/bin/sh\n")
+    git(own, "add", "-A")
+    git(own, "commit", "-q", "-m", "tests")
+    return own
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (a_directory, "is no git repository"),
+        (missing, "is no git repository"),
+        (empty, "has no commit yet"),
+        (something_else, "it is no kernel tree"),
+        (done_already, "a queue of ours is in it"),
+    ],
+)
+def test_what_is_no_tree_for_a_queue_is_refused(
+    tmp_path: Path, targets: dict[str, Target], make: Callable[[Path], Path], why: str
+) -> None:
+    with pytest.raises(UserError, match=why):
+        am.carry("LINUX", make(tmp_path), None)

@@ -1,0 +1,161 @@
+"""outbox.py: the queue as mails, on a repository of a few files."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from email import message_from_string
+from email.utils import getaddresses
+from pathlib import Path
+
+import pytest
+from small import AFTER, SOURCE, git, git_tree, make_target
+
+from dmcrypt_inline import outbox
+from dmcrypt_inline.base import prepare_base
+from dmcrypt_inline.errors import UserError
+from dmcrypt_inline.outbox import Posting, Recipients
+from dmcrypt_inline.series import Tree, apply_series
+
+SENDER = "A Sender <sender@host.example>"
+WHOM = Recipients(("A Maintainer <m@host.example>",), ("dm-devel@host.example", "all@host.example"))
+COMMIT = "0123456789" * 4
+COVER = """\
+From: Us
+ <us@host.example>
+Subject: [PATCH 0/1] dm crypt: a version that is
+ greater
+
+Why.
+
+ 1  dm crypt: bump the version
+"""
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
+    target = replace(make_target(tmp_path), lists=("list@host.example",))
+    target.cover.write_text(COVER)
+    monkeypatch.setattr(outbox, "known_authors", lambda _: ["dmcrypt-inline <dmcrypt-inline@localhost>"])
+    return apply_series(target, prepare_base(target, git_tree(tmp_path / "linux", None)))
+
+
+def written(tree: Tree, place: Path, posting: Posting, whom: Recipients = WHOM) -> list[str]:
+    return [path.read_text() for path in outbox.write(tree, posting, whom, COMMIT, place / "outbox")]
+
+
+def test_the_mails_are_a_thread_from_who_sends(tree: Tree, tmp_path: Path) -> None:
+    cover, patch = [message_from_string(text.partition("\n")[2]) for text in written(tree, tmp_path, Posting(SENDER))]
+    assert cover["Subject"] == "[PATCH 0/1] dm crypt: a version that is greater"
+    assert patch["Subject"] == "[PATCH 1/1] dm crypt: bump the version"
+    assert patch["In-Reply-To"] == patch["References"] == cover["Message-Id"] != patch["Message-Id"]
+    assert cover["In-Reply-To"] is None
+    for mail in (cover, patch):
+        assert mail["From"] == SENDER
+        assert getaddresses([mail["To"]]) == [("A Maintainer", "m@host.example")]
+        assert [address for _, address in getaddresses([mail["Cc"]])] == ["dm-devel@host.example", "all@host.example"]
+
+
+def test_the_cover_letter_has_diffstat_and_base(tree: Tree, tmp_path: Path) -> None:
+    cover, _ = written(tree, tmp_path, Posting(SENDER))
+    assert re.search(rf"\n\nWhy\.\n[^$]* {SOURCE} \| 2 \+-\n 1 file changed.*\n\nbase-commit: {COMMIT}\n$", cover)
+    without = outbox.write(tree, Posting(SENDER), WHOM, None, tmp_path / "other")[0].read_text()
+    assert "base-commit" not in without
+
+
+def test_the_sign_off_comes_last(tree: Tree, tmp_path: Path) -> None:
+    _, patch = written(tree, tmp_path, Posting(SENDER, ("Assisted-by: A Tool", "Tested-by: T <t@host.example>")))
+    block = "Because.\n\nAssisted-by: A Tool\nTested-by: T <t@host.example>\n" + f"Signed-off-by: {SENDER}\n---\n"
+    assert block in patch
+
+
+def test_trailers_join_those_that_are_there(tree: Tree, tmp_path: Path) -> None:
+    path = tree.target.patches / "0001-dm-crypt-bump-the-version.patch"
+    path.write_text(path.read_text().replace("Because.\n", 'Because.\n\nFixes: 0123456789ab ("a: b")\n'))
+    _, patch = written(tree, tmp_path, Posting(SENDER))
+    assert f'\n\nFixes: 0123456789ab ("a: b")\nSigned-off-by: {SENDER}\n---\n' in patch
+
+
+def test_another_author_stays_the_author(tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "known_authors", lambda _: ["Somebody <else@host.example>"])
+    _, patch = written(tree, tmp_path, Posting(SENDER))
+    mail = message_from_string(patch.partition("\n")[2])
+    assert mail["From"] == SENDER
+    assert str(mail.get_payload()).startswith("From: dmcrypt-inline <dmcrypt-inline@localhost>\n\nBecause.\n")
+
+
+def test_a_later_version_says_so(tree: Tree, tmp_path: Path) -> None:
+    cover, patch = written(tree, tmp_path, Posting(SENDER, version=2))
+    assert "Subject: [PATCH v2 0/1] " in cover
+    assert "Subject: [PATCH v2 1/1] " in patch
+    names = sorted(path.name for path in (tmp_path / "outbox").iterdir())
+    assert names == [".written", "v2-0000-cover-letter.patch", "v2-0001-dm-crypt-bump-the-version.patch"]
+
+
+def test_git_am_takes_the_mails(tree: Tree, tmp_path: Path) -> None:
+    _, patch = outbox.write(tree, Posting("Ünal Ö'Brien, Jr <sender@host.example>"), WHOM, COMMIT, tmp_path / "outbox")
+    repo = git_tree(tmp_path / "other", None)
+    git(repo, "am", "-q", str(patch))
+    assert (repo / SOURCE).read_text() == AFTER
+    assert git(repo, "log", "-1", "--format=%an <%ae>%n%b").splitlines() == [
+        "Ünal Ö'Brien, Jr <sender@host.example>",
+        "Because.",
+        "",
+        "Signed-off-by: Ünal Ö'Brien, Jr <sender@host.example>",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("posting", "why"),
+    [
+        (Posting(""), "who sends, and signs off"),
+        (Posting("sender@host.example"), "who sends, and signs off"),
+        (Posting("A Sender"), "who sends, and signs off"),
+        (Posting("A Sender <sender>"), "who sends, and signs off"),
+        (Posting("A <a@host.example>, B <b@host.example>"), "who sends, and signs off"),
+        (Posting(SENDER, ("nonsense",)), "no trailer"),
+        (Posting(SENDER, ("Word: x\nInjected: y",)), "no trailer"),
+        (Posting(SENDER, ("Signed-off-by: B <b@host.example>",)), "give that as SIGN="),
+        (Posting(SENDER, version=0), "the first version is 1"),
+    ],
+)
+def test_what_no_mail_can_be_made_of_is_refused(tree: Tree, tmp_path: Path, posting: Posting, why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        written(tree, tmp_path, posting)
+    assert not (tmp_path / "outbox").exists()
+
+
+def test_an_edited_mail_is_not_lost(tree: Tree, tmp_path: Path) -> None:
+    first = outbox.write(tree, Posting(SENDER), WHOM, COMMIT, tmp_path / "outbox")
+    again = outbox.write(tree, Posting(SENDER, version=2), WHOM, COMMIT, tmp_path / "outbox")
+    assert not any(path.exists() for path in first)
+    again[0].write_text(again[0].read_text() + "Changes since v1: none\n")
+    with pytest.raises(UserError, match="v2-0000-cover-letter"):
+        outbox.write(tree, Posting(SENDER, version=2), WHOM, COMMIT, tmp_path / "outbox")
+    assert "Changes since v1" in again[0].read_text()
+
+
+def test_recipients_come_from_the_tree(tree: Tree) -> None:
+    patches = sorted(tree.target.patches.glob("*.patch"))
+    assert outbox.recipients(tree, patches) == Recipients(("list@host.example",), ())
+    script = tree.path / "scripts" / "get_maintainer.pl"
+    script.parent.mkdir()
+    script.write_text(
+        'my $lists = !grep { $_ eq "--no-l" } @ARGV;\n'
+        'print $lists ? "list\\@host.example\\n" : "M <m\\@host.example>\\n", "R <r\\@host.example>\\n" x !$lists;\n'
+    )
+    assert outbox.recipients(tree, patches) == Recipients(
+        ("M <m@host.example>", "R <r@host.example>"), ("list@host.example",)
+    )
+
+
+def test_the_base_commit_is_that_of_the_tag(tmp_path: Path) -> None:
+    target = replace(make_target(tmp_path), commit=COMMIT)
+    log = tmp_path / "log"
+    assert outbox.base_commit_of(target, None, log) == COMMIT
+    assert outbox.base_commit_of(replace(target, commit=""), None, log) is None
+    own = git_tree(tmp_path / "own", None)
+    assert outbox.base_commit_of(target, own, log) == COMMIT
+    git(own, "tag", "-a", "-m", "x", target.tag)
+    assert outbox.base_commit_of(target, own, log) == git(own, "rev-parse", "HEAD").strip()

@@ -1,0 +1,184 @@
+"""refresh.py: commits of the tree become the queue's files, and nobody's work is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from small import SOURCE, git, kernel_tree, make_target
+
+from dmcrypt_inline import selftests
+from dmcrypt_inline.base import BaseTree, prepare_base
+from dmcrypt_inline.errors import UserError
+from dmcrypt_inline.refresh import EDITED, write_back
+from dmcrypt_inline.series import apply_series
+from dmcrypt_inline.targets import Target
+
+PATCH = "0001-dm-crypt-bump-the-version.patch"
+
+
+@dataclass(frozen=True)
+class Edited:
+    """A target, its base, and its tree, in which somebody works."""
+
+    target: Target
+    base: BaseTree
+    tree: Path
+
+    def write_back(self) -> list[str]:
+        return write_back(self.target, self.base)
+
+    def commit(self, message: str, *, amend: bool = False) -> None:
+        git(self.tree, "add", "-A")
+        git(self.tree, "commit", "-q", "-m", message, *(["--amend"] if amend else []))
+
+    def queue(self) -> dict[str, str]:
+        place = self.target.patches
+        return {path.name: path.read_text() for path in (*place.glob("*.patch"), self.target.series)}
+
+
+@pytest.fixture
+def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Edited:
+    directory = tmp_path / "selftests"
+    directory.mkdir()
+    monkeypatch.setattr(selftests, "SELFTESTS", directory)
+    target = make_target(tmp_path)
+    target.series.write_text(f"# the queue\n\n{PATCH}\n")
+    base = prepare_base(target, kernel_tree(tmp_path / "linux"))
+    return Edited(target, base, apply_series(target, base).path)
+
+
+def test_nothing_edited_is_nothing_written(edited: Edited) -> None:
+    before = edited.queue()
+    assert edited.write_back() == ["the queue of small is what the tree has"]
+    assert edited.queue() == before
+
+
+def test_a_commit_becomes_a_patch_and_others_stay(edited: Edited) -> None:
+    before = edited.queue()
+    (edited.tree / "Makefile").write_text("all: it\n")
+    edited.commit("dm crypt: make it\n\nBecause it was not.")
+    head = git(edited.tree, "rev-parse", "HEAD").strip()
+    [line] = edited.write_back()
+    assert line.endswith("0002-dm-crypt-make-it.patch")
+    after = edited.queue()
+    assert after[PATCH] == before[PATCH]
+    assert after["series"] == f"# the queue\n\n{PATCH}\n0002-dm-crypt-make-it.patch\n"
+    assert "Because it was not.\n---\n" in after["0002-dm-crypt-make-it.patch"]
+    assert git(edited.tree, "show", "HEAD:Makefile") == "all: it\n"
+    assert git(edited.tree, "rev-parse", EDITED).strip() == head
+    assert edited.write_back() == ["the queue of small is what the tree has"]
+
+
+def test_another_subject_is_another_file(edited: Edited) -> None:
+    (edited.tree / SOURCE).write_text("int version = 23;\n")
+    edited.commit("dm crypt: bump it twice\n\nBecause.", amend=True)
+    edited.write_back()
+    assert sorted(edited.queue()) == ["0001-dm-crypt-bump-it-twice.patch", "series"]
+    assert (edited.tree / SOURCE).read_text() == "int version = 23;\n"
+
+
+def uncommitted(edited: Edited) -> None:
+    (edited.tree / SOURCE).write_text("int version = 24;\n")
+
+
+def untracked(edited: Edited) -> None:
+    (edited.tree / "new.c").write_text("int new;\n")
+
+
+def in_a_rebase(edited: Edited) -> None:
+    (edited.tree / ".git" / "rebase-merge").mkdir()
+
+
+def elsewhere(edited: Edited) -> None:
+    git(edited.tree, "checkout", "-q", "--orphan", "mine")
+    edited.commit("all")
+
+
+def merged(edited: Edited) -> None:
+    git(edited.tree, "checkout", "-q", "-b", "mine", "base")
+    (edited.tree / "Makefile").write_text("all: it\n")
+    edited.commit("mine")
+    git(edited.tree, "checkout", "-q", "queue")
+    git(edited.tree, "merge", "-q", "-m", "merged", "mine")
+
+
+def all_dropped(edited: Edited) -> None:
+    git(edited.tree, "reset", "-q", "--hard", "base")
+
+
+def an_empty_commit(edited: Edited) -> None:
+    git(edited.tree, "commit", "-q", "--allow-empty", "-m", "nothing")
+
+
+def patches_edited_too(edited: Edited) -> None:
+    patch = edited.target.patches / PATCH
+    patch.write_text(patch.read_text().replace("Because.", "Because of that."))
+    (edited.tree / "Makefile").write_text("all: it\n")
+    edited.commit("dm crypt: make it")
+
+
+@pytest.mark.parametrize(
+    ("done", "why"),
+    [
+        (uncommitted, r"in no commit.*\n.*dm-crypt\.c"),
+        (untracked, r"in no commit.*\n.*new\.c"),
+        (in_a_rebase, "in the middle of a rebase"),
+        (elsewhere, "does not come after the tag base"),
+        (merged, "holds a merge"),
+        (all_dropped, "would be empty"),
+        (an_empty_commit, "changes nothing"),
+        (patches_edited_too, "no longer those that"),
+    ],
+)
+def test_work_that_would_be_lost_is_not_touched(edited: Edited, done: Callable[[Edited], None], why: str) -> None:
+    done(edited)
+    queue, head = edited.queue(), git(edited.tree, "rev-parse", "HEAD")
+    status = git(edited.tree, "status", "--porcelain")
+    with pytest.raises(UserError, match=why):
+        edited.write_back()
+    assert edited.queue() == queue
+    assert git(edited.tree, "rev-parse", "HEAD") == head
+    assert git(edited.tree, "status", "--porcelain") == status
+
+
+def test_without_a_tree_there_is_nothing_to_write(tmp_path: Path) -> None:
+    target = make_target(tmp_path)
+    with pytest.raises(UserError, match="make edit TARGET=small"):
+        write_back(target, prepare_base(target, kernel_tree(tmp_path / "linux")))
+
+
+def with_tests(edited: Edited, text: str) -> None:
+    path = edited.tree / selftests.IN_TREE / "test.sh"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def test_selftests_edited_in_the_tree_reach_the_directory(edited: Edited) -> None:
+    with_tests(edited, "#!/bin/sh\n")
+    edited.commit("selftests: add tests\n\nBecause.")
+    edited.write_back()
+    test = selftests.SELFTESTS / "test.sh"
+    assert test.read_text() == "#!/bin/sh\n"
+    assert test.stat().st_mode & 0o111
+    with_tests(edited, "#!/bin/sh\ntrue\n")
+    edited.commit("selftests: add tests\n\nBecause.", amend=True)
+    test.write_text("#!/bin/sh\nfalse\n")
+    with pytest.raises(UserError, match="edited both"):
+        edited.write_back()
+    test.write_text("#!/bin/sh\n")
+    assert any(line == f"written: {test}" for line in edited.write_back())
+    assert test.read_text() == "#!/bin/sh\ntrue\n"
+
+
+def test_selftests_edited_in_the_directory_reach_the_patch(edited: Edited) -> None:
+    with_tests(edited, "#!/bin/sh\n")
+    edited.commit("selftests: add tests\n\nBecause.")
+    edited.write_back()
+    test = selftests.SELFTESTS / "test.sh"
+    test.write_text("#!/bin/sh\nfalse\n")
+    edited.write_back()
+    assert "+false" in edited.queue()["0002-selftests-add-tests.patch"]
