@@ -28,21 +28,37 @@ HOUR = 3600.0
 
 @dataclass(frozen=True)
 class Arch:
-    """What kernels are built for: the name make knows (none: the host's own), the image to make, where it then lies."""
+    """What kernels are built for, and how.
+
+    `name` is what make knows (none: the host's own), `image` what to make, `path` where it then lies (none: never
+    made whole), `compiler` the compiler, `words` how make is told of it.
+    """
 
     name: str
-    image: str
-    path: str
+    image: str = ""
+    path: str = ""
+    compiler: str = "gcc"
+    words: tuple[str, ...] = ()
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """What each make in an O= directory for it must be told."""
-        return (f"ARCH={self.name}",) if self.name else ()
+        return (*((f"ARCH={self.name}",) if self.name else ()), *self.words)
+
+
+def _cross(name: str, prefix: str) -> Arch:
+    return Arch(name, compiler=f"{prefix}gcc", words=(f"CROSS_COMPILE={prefix}",))
 
 
 HOST = Arch("", "bzImage", "arch/x86/boot/bzImage")
 USER_MODE = Arch("um", "linux", "linux")
-ARCHES = {"native": USER_MODE}  # of a flavour; else HOST
+ARCHES = {  # of a flavour; else HOST
+    "native": USER_MODE,
+    "clang": Arch("", compiler="clang-16", words=("CC=clang-16",)),  # 7.3 takes none older than 15
+    "i386": Arch("i386"),
+    "arm": _cross("arm", "arm-linux-gnueabi-"),
+    "s390": _cross("s390", "s390x-linux-gnu-"),
+}
 
 
 @dataclass(frozen=True)
@@ -107,12 +123,13 @@ def prepare_kernel(tree: Tree, flavour: str) -> Prepared:
     fragments = tree.target.fragments[flavour]
     wanted = merge_fragments(fragments)
     sources = source_key(tree)
-    compiler = run(["gcc", "--version"], log=log, timeout=60).output.splitlines()[0]
+    arch = ARCHES.get(flavour, HOST)
+    compiler = run([arch.compiler, "--version"], log=log, timeout=60).output.splitlines()[0]
     identity = "\n".join([sources, compiler, *(f"{name}={value}" for name, value in wanted.items())])
     key = hashlib.sha256(identity.encode()).hexdigest()
     source = _source(tree, sources, log)
     place = cache_dir() / "kernels" / f"{tree.target.name}-{flavour}-{key[:16]}"
-    prepared = Prepared(source, place / "objects", key, ARCHES.get(flavour, HOST))
+    prepared = Prepared(source, place / "objects", key, arch)
     if is_complete(prepared.objects, key):
         return prepared  # without the lock: a build of the kernel itself may hold it for minutes
     with locked(place):
@@ -174,9 +191,9 @@ def build_module(kernel: Kernel, source: Path, name: str) -> Module:
     return Module(name, final / "dm-crypt.ko", blob)
 
 
-def make_module(objects: Path, directory: Path, log: Path, *arguments: str, timeout: float = 600) -> str:
-    """Run make for the external module in `directory` against the O= directory `objects`; returns make's output."""
-    return _make(objects, log, f"M={directory}", *arguments, timeout=timeout)
+def make_module(kernel: Kernel | Prepared, directory: Path, log: Path, *arguments: str, timeout: float = 600) -> str:
+    """Run make for the external module in `directory` against the kernel; returns make's output."""
+    return _make(kernel.objects, log, f"M={directory}", *kernel.arch.arguments, *arguments, timeout=timeout)
 
 
 def lay_out_module(directory: Path, source: Path) -> None:
@@ -218,7 +235,7 @@ def _collect(objects: Path, place: Path, arch: Arch) -> None:
 
 def _link_module(kernel: Kernel, source: Path, part: Path, log: Path) -> None:
     lay_out_module(part, source)
-    make_module(kernel.objects, part, log, "modules", *kernel.arch.arguments)
+    make_module(kernel, part, log, "modules")
     for path in part.iterdir():
         if path.name not in ("dm-crypt.c", "dm-crypt.ko"):
             path.unlink()

@@ -9,12 +9,14 @@ from pathlib import Path
 from .base import BaseTree, prepare_exact
 from .check_cryptsetup import cryptsetup_checks
 from .check_linux import linux_checks
+from .check_posting import posting_checks
+from .check_source import source_reading_checks
 from .checks import Check, Failed, Queue, Skipped, fail_if, run_checks
 from .errors import UserError
-from .gitrepo import git
+from .gitrepo import git, known_authors
 from .lint import IGNORED_WORDS
 from .mails import cover_problems, index_problems, parse_mail, patch_problems
-from .paths import REPO, log_dir
+from .paths import log_dir
 from .progress import say
 from .results import Counts
 from .run import run
@@ -43,7 +45,8 @@ def check(target: Target, base: BaseTree, env: Path) -> Counts:
             *checks,
             Check("index_lines_are_true", lambda: _index_lines(queue)),
             Check("patches_add_no_whitespace_errors", lambda: _whitespace(queue)),
-            *(linux_checks(queue) if target.is_kernel else cryptsetup_checks(queue)),
+            *([*linux_checks(queue), *source_reading_checks(queue)] if target.is_kernel else cryptsetup_checks(queue)),
+            *posting_checks(queue),
         ]
     )
 
@@ -67,21 +70,6 @@ class _Attempt:
 
 def _agree(queue: Queue) -> None:
     queue.patches()
-
-
-def known_authors(log: Path) -> list[str]:
-    """Who may sign as author: the repository's own git identities, as 'Name <address>'.
-
-    They come from its history: in a fresh clone the configured identity is the
-    reader's. Before the first commit, and outside a repository, the configured one counts.
-    """
-    asked = git(REPO, "log", "--format=%an <%ae>", log=log, check=False)
-    if asked.returncode == 0:
-        return sorted(set(asked.output.splitlines()))
-    values = []
-    for name in ("user.name", "user.email"):
-        values.append(run(["git", "-C", REPO, "config", name], log=log, timeout=60, check=False).output.strip())
-    return [f"{values[0]} <{values[1]}>"] if all(values) else []
 
 
 def _mails(queue: Queue) -> None:

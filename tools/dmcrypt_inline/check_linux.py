@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from . import figures, host, measurements, selftests
@@ -14,34 +16,43 @@ from .gitrepo import git, resolve
 from .progress import say, step
 from .run import run
 from .series import Tree
+from .targets import ELSEWHERE, NEAR_FAST
 
 # Nothing that a W=1 build of dm-crypt would see.
 BUILT_ELSEWHERE = ("Documentation/", "MAINTAINERS", "tools/testing/selftests/")
-IGNORED = "MISSING_SIGN_OFF,UNKNOWN_COMMIT_ID"
+NO_HISTORY = ("UNKNOWN_COMMIT_ID",)  # the tree is one commit: what Fixes: names cannot be looked up
 DIAGNOSTIC = re.compile(r"\b(warning|error):")
 
 
 def linux_checks(queue: Queue) -> list[Check]:
     """The checks of a kernel's queue."""
     return [
-        Check("checkpatch_strict_is_silent", lambda: _checkpatch(queue)),
-        Check("each_patch_builds_without_warnings", lambda: _each_builds(queue)),
+        Check(
+            "checkpatch_strict_is_silent", lambda: checkpatch(queue, queue.patches(), (*NO_HISTORY, "MISSING_SIGN_OFF"))
+        ),
+        *(
+            Check(f"each_patch_builds_without_warnings_{how}", partial(_each_builds, queue, flavour))
+            for how, flavour in (("with_gcc", "fast"), ("with_clang", "clang"))
+            if flavour in queue.target.fragments
+        ),
+        *(
+            Check(f"driver_builds_without_warnings_{flavour}", partial(_builds, queue, flavour))
+            for flavour in queue.target.fragments
+            if flavour in (*NEAR_FAST, *ELSEWHERE) and flavour != "clang"
+        ),
         Check("figures_were_measured_on_this_driver", lambda: _figures(queue)),
         Check("selftests_are_those_of_the_directory", lambda: fail_if(selftests.differences(queue.applied()))),
         Check("selftests_install_as_kselftests", lambda: _kselftest(queue)),
     ]
 
 
-def _checkpatch(queue: Queue) -> None:
-    """The target's own checkpatch, CHECK messages included; only the missing sign-off is allowed.
-
-    What Fixes: names cannot be looked up: the tree is one commit, without history.
-    """
+def checkpatch(queue: Queue, patches: Sequence[Path], ignored: Sequence[str] = NO_HISTORY) -> None:
+    """The target's own checkpatch over patch files, CHECK messages included; nothing but `ignored` is allowed."""
     tree = queue.applied()
     script = tree.path / "scripts" / "checkpatch.pl"
     problems = []
-    for patch in queue.patches():
-        argv = ["perl", str(script), "-q", "--strict", "--show-types", "--ignore", IGNORED, str(patch)]
+    for patch in patches:
+        argv = ["perl", str(script), "-q", "--strict", "--show-types", "--ignore", ",".join(ignored), str(patch)]
         # HOME: a .checkpatch.conf of the user's must not decide. PATH: checkpatch runs a Python script with modules.
         env = {"HOME": str(tree.path), "PATH": f"{host.python_env() / 'bin'}:{os.environ['PATH']}"}
         done = run(argv, log=queue.log, timeout=300, cwd=tree.path, env=env, check=False)
@@ -111,13 +122,21 @@ def _text(path: Path) -> str:
     return path.read_text() if path.exists() else ""
 
 
-def _each_builds(queue: Queue) -> None:
+def _builds(queue: Queue, flavour: str) -> None:
+    """Compile dm-crypt as the whole queue leaves it; what the base already says is not the queue's."""
+    tree = queue.applied()
+    prepared = prepare_kernel(tree, flavour)
+    known = _diagnostics(tree, prepared, tree.base, queue.log)
+    fail_if([line for line in _diagnostics(tree, prepared, tree.series, queue.log) if line not in known])
+
+
+def _each_builds(queue: Queue, flavour: str) -> None:
     """Compile dm-crypt as it is after each patch with W=1 and sparse; what the base already says is not the queue's."""
     tree = queue.applied()
-    prepared = prepare_kernel(tree, "fast")
+    prepared = prepare_kernel(tree, flavour)
     problems = []
     before = resolve(tree.path, f"{tree.base}:{tree.target.source}", queue.log)
-    with step("compiling dm-crypt after each patch", queue.log):
+    with step(f"compiling dm-crypt after each patch ({prepared.arch.compiler})", queue.log):
         known = _diagnostics(tree, prepared, tree.base, queue.log)
         for patch, commit in zip(queue.patches(), tree.commits):
             changed = git(tree.path, "diff-tree", "-r", "--no-commit-id", "--name-only", commit, log=queue.log).output
@@ -139,6 +158,6 @@ def _diagnostics(tree: Tree, prepared: Prepared, commit: str, log: Path) -> list
         source = directory / "source.c"
         source.write_text(git(tree.path, "show", f"{commit}:{tree.target.source}", log=log).output)
         lay_out_module(directory, source)
-        output = make_module(prepared.objects, directory, log, "W=1", "C=1", "dm-crypt.o")
+        output = make_module(prepared, directory, log, "W=1", "C=2", "dm-crypt.o")
     lines = [line for line in output.splitlines() if DIAGNOSTIC.search(line)]
     return [re.sub(r":\d+:\d+", "", line.replace(name, "drivers/md")) for line in lines]

@@ -30,7 +30,10 @@ PACKAGES: dict[str, tuple[str, ...]] = {
         *("gcc", "libc6-dev", "libdevmapper-dev", "libblkid-dev", "libjson-c-dev", "libpopt-dev", "libssl-dev"),
         *("make", "uuid-dev"),
     ),
-    "check": ("git", "perl", "rsync", "shellcheck", "sparse"),
+    "check": (
+        *("clang-16", "coccinelle", "gcc-arm-linux-gnueabi", "gcc-s390x-linux-gnu"),
+        *("git", "git-email", "libmailtools-perl", "perl", "quilt", "rsync", "shellcheck", "sparse"),
+    ),
     # To look at the report. This shell of chromium, unlike the whole of it, makes windows as narrow as a phone.
     "report": ("chromium-headless-shell", "fonts-dejavu-core"),
     "guest": (

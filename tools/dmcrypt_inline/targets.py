@@ -9,12 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .abi import CRYPTSETUP as CRYPTSETUP_ABI
+from .abi import FLAGS, NEW_FLAGS, Claims
 from .errors import UserError
 from .paths import REPO
 
 TOOLS = REPO / "tools"
 CONFIG = TOOLS / "config"
-FLAVOURS = ("fast", "debug", "native")
+FLAVOURS = ("fast", "debug", "native")  # of kernels that run
+# Kernels that are only configured, for dm-crypt to be compiled against: the fast one but for one thing, or for
+# other processors.
+NEAR_FAST = ("clang", "preempt", "preempt_none", "one_cpu", "no_keys")
+ELSEWHERE = ("i386", "arm", "s390")
 DEFAULT = "linux-5.8"  # where one target is meant and none is named
 CRYPTSETUP = "cryptsetup-2.3"  # the target whose programs the guests use
 
@@ -49,11 +55,14 @@ class Target:
     the abbreviated git blob ids that such a tree must have; `products` are git
     pathspecs of what a build inside it leaves and what would disturb one of ours,
     or is merely big. `prefixes` are what a patch's subject may start with (none:
-    anything).
+    anything). `commit` is the tag's (40 hex digits; "": not known, then only the user's
+    own tree tells); `lists` are the addresses for trees that cannot say who maintains them;
+    `abi` maps paths to what others rely on there.
 
     Of kernels only: `source` is the file that variants replace; `fragments` maps
     a flavour to its config fragments, later ones winning; `defects` names the
-    kselftests that find the base wrong (none: there is nothing in it to test).
+    kselftests that find the base wrong (none: there is nothing in it to test), `lacks`
+    those that have nothing to test in this kernel: only they may skip.
     """
 
     name: str
@@ -67,9 +76,13 @@ class Target:
     blobs: Mapping[str, str]
     products: tuple[str, ...]
     prefixes: tuple[str, ...] = ()
+    commit: str = ""
+    lists: tuple[str, ...] = ()
+    abi: Mapping[str, Claims] = field(default_factory=dict)
     source: str = ""
     fragments: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     defects: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
 
     @property
     def is_kernel(self) -> bool:
@@ -104,10 +117,19 @@ CRYPTSETUP_PRODUCTS = (
 )
 
 
-def linux_fragments(*own: Path) -> dict[str, tuple[Path, ...]]:
-    """The config fragments of the emulated flavours; `own`, what is different in one target's tree, wins."""
+def linux_fragments(*own: Path, without: tuple[str, ...] = ()) -> dict[str, tuple[Path, ...]]:
+    """The config fragments of all flavours but native and those `without` which the target does.
+
+    `own`, what is different in its tree, wins; only what makes one of NEAR_FAST and ELSEWHERE different comes
+    later (clang needs nothing).
+    """
     emulated = (CONFIG / "guest.config", CONFIG / "emulated.config")
-    return {name: (*emulated, CONFIG / f"{name}.config", *own) for name in ("fast", "debug")}
+    found = {name: (*emulated, CONFIG / f"{name}.config", *own) for name in ("fast", "debug")}
+    for names, common in ((NEAR_FAST, found["fast"]), (ELSEWHERE, (CONFIG / "compiled.config",))):
+        for name in names:
+            different = CONFIG / "compiled" / f"{name}.config"
+            found[name] = (*common, *([different] if different.is_file() else []))
+    return {name: fragments for name, fragments in found.items() if name not in without}
 
 
 TARGETS: dict[str, Target] = {
@@ -135,8 +157,11 @@ TARGETS: dict[str, Target] = {
             blobs={"drivers/md/dm-crypt.c": "000ddfab5ba0"},
             products=LINUX_PRODUCTS,
             prefixes=("dm crypt: ", "Documentation: ", "selftests: "),
+            commit="48778464bb7d346b47157d21ffde2af6b2d39110",
+            abi={"drivers/md/dm-crypt.c": NEW_FLAGS},
             source="drivers/md/dm-crypt.c",
             fragments=linux_fragments() | {"native": (CONFIG / "guest.config", CONFIG / "native.config")},
+            lacks=("zoned_writes_stay_in_order",),
         ),
         Target(
             name="linux-7.3",
@@ -157,8 +182,9 @@ TARGETS: dict[str, Target] = {
             blobs={"drivers/md/dm-crypt.c": "0bd22bda3e2d"},
             products=LINUX_PRODUCTS,
             prefixes=("dm crypt: ", "Documentation: ", "selftests: "),
+            abi={"drivers/md/dm-crypt.c": FLAGS},
             source="drivers/md/dm-crypt.c",
-            fragments=linux_fragments(CONFIG / "linux-7.3.config"),
+            fragments=linux_fragments(CONFIG / "linux-7.3.config", without=("preempt_none",)),  # x86 gave it up
             defects=(
                 "async_write_waits_for_tags",
                 "bad_tags_are_refused",
@@ -209,6 +235,9 @@ TARGETS: dict[str, Target] = {
                 "tests/test_utils.c": "0b00005c80a1",
             },
             products=CRYPTSETUP_PRODUCTS,
+            commit="74e94e7bdd12fdfd4e5869d14c91cee2fe242eeb",
+            lists=("cryptsetup@lists.linux.dev",),
+            abi=CRYPTSETUP_ABI,
         ),
     )
 }

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import AFTER, BEFORE, git_tree, kernel_tree, make_target
+from small import AFTER, BEFORE, SOURCE, git_tree, kernel_tree, make_target
 
-from dmcrypt_inline import check, check_linux, lint
+from dmcrypt_inline import check, check_linux, check_posting, gitrepo, lint
 from dmcrypt_inline.base import prepare_base
 from dmcrypt_inline.checks import Check, Failed, Queue, Skipped, run_checks
 from dmcrypt_inline.errors import UserError
@@ -96,7 +97,7 @@ def test_each_kind_of_target_has_its_own_checks(
 
 
 def test_author(queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "REPO", tmp_path / "work")
+    monkeypatch.setattr(gitrepo, "REPO", tmp_path / "work")
     check._mails(queue)
     edit(queue.target, "From: dmcrypt-inline", "From: somebody")
     with pytest.raises(Failed, match="From: is somebody"):
@@ -109,6 +110,45 @@ def test_whitespace(queue: Queue, target: Target, tmp_path: Path) -> None:
     tree = apply_series(target, prepare_base(target, kernel_tree(tmp_path / "linux")))
     with pytest.raises(Failed, match="trailing whitespace"):
         check._whitespace(replace(queue, tree=tree))
+
+
+def test_quilt(queue: Queue, target: Target) -> None:
+    check_posting._quilt(queue)
+    edit(target, "+int version = 22;", "+int version = 23;")
+    with pytest.raises(Failed, match="does not give the tree"):
+        check_posting._quilt(queue)
+    edit(target, "-int version = 21;", "-int version = 20;")
+    with pytest.raises(UserError, match="quilt"):
+        check_posting._quilt(queue)
+
+
+COVER = "From: A <a@host.example>\nSubject: [PATCH 0/1] dm crypt: x\n\n 1  dm crypt: bump the version\n"
+
+
+def test_outbox(queue: Queue, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    target.cover.write_text(COVER)
+    sendable = replace(queue, target=replace(target, fragments={}, lists=("list@host.example",)))
+    trees = {name: replace(queue.applied(), target=sendable.target) for name in ("tree", "exact")}
+    sendable = replace(sendable, tree=trees["tree"], exact=trees["exact"])
+    check_posting._outbox(sendable)
+    edit(target, "+int version = 22;", "+int version = 23;")
+    with pytest.raises(Failed, match="does not give the tree"):
+        check_posting._outbox(sendable)
+    edit(target, "+int version = 23;", "+int version = 22;")
+    monkeypatch.setattr(check_posting, "SENDER", "nobody at all")
+    with pytest.raises(UserError, match="who sends"):
+        check_posting._outbox(sendable)
+
+
+def test_abi(queue: Queue, target: Target) -> None:
+    check_posting._abi(queue)
+    claims = ((r"version = 22", "it is 22"), (r"version = 23", "it is 23"))
+    with pytest.raises(Failed) as caught:
+        check_posting._abi(replace(queue, target=replace(target, abi={SOURCE: claims, "missing.h": claims[:1]})))
+    assert str(caught.value).splitlines() == [
+        f"{SOURCE}: not found that it is 23",
+        "missing.h: not found that it is 22",
+    ]
 
 
 MISSPELLED = "rec" + "ieve"
@@ -164,7 +204,12 @@ def test_a_missing_cover_letter(queue: Queue) -> None:
 
 def test_what_needs_the_tree_is_skipped_without_it(target: Target, tmp_path: Path) -> None:
     nothing = Queue(target, None, None, tmp_path / "log")
-    for call in (check._index_lines, check._whitespace, check_linux._checkpatch, check_linux._each_builds):
+    calls: list[Callable[[Queue], None]] = [
+        *(check._index_lines, check._whitespace, lambda queue: check_linux.checkpatch(queue, [])),
+        *(lambda queue: check_linux._each_builds(queue, "fast"), lambda queue: check_linux._builds(queue, "arm")),
+        *(check_posting._quilt, check_posting._outbox, check_posting._abi),
+    ]
+    for call in calls:
         with pytest.raises(Skipped):
             call(nothing)
 
@@ -173,7 +218,7 @@ def test_a_queue_that_does_not_apply_fails(target: Target, tmp_path: Path, capsy
     edit(target, "-int version = 21;", "-int version = 20;")
     counts = check.check(target, prepare_base(target, kernel_tree(tmp_path / "linux")), Path(sys.prefix))
     assert "not ok queue_applies_with_git_am" in capsys.readouterr().out
-    assert counts.skipped == 7
+    assert counts.skipped == 13
 
 
 def test_checkpatch_s_verdict_counts(queue: Queue) -> None:
@@ -181,10 +226,10 @@ def test_checkpatch_s_verdict_counts(queue: Queue) -> None:
     script = queue.tree.path / "scripts" / "checkpatch.pl"
     script.parent.mkdir()
     script.write_text("exit 0;\n")
-    check_linux._checkpatch(queue)
+    check_linux.checkpatch(queue, queue.patches())
     script.write_text('print "CHECK:SPACING: no\\n"; exit 1;\n')
     with pytest.raises(Failed, match="CHECK:SPACING"):
-        check_linux._checkpatch(queue)
+        check_linux.checkpatch(queue, queue.patches())
 
 
 @pytest.fixture
@@ -269,5 +314,5 @@ def test_find_words(tmp_path: Path, line: str, found: bool) -> None:
 
 
 def test_authors_come_from_the_history(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "REPO", target.series.parent / "work")
-    assert check.known_authors(tmp_path / "log") == ["dmcrypt-inline <dmcrypt-inline@localhost>"]
+    monkeypatch.setattr(gitrepo, "REPO", target.series.parent / "work")
+    assert gitrepo.known_authors(tmp_path / "log") == ["dmcrypt-inline <dmcrypt-inline@localhost>"]
