@@ -54,7 +54,7 @@ HOST = Arch("", "bzImage", "arch/x86/boot/bzImage")
 USER_MODE = Arch("um", "linux", "linux")
 ARCHES = {  # of a flavour; else HOST
     "native": USER_MODE,
-    "clang": Arch("", compiler="clang-16", words=("CC=clang-16",)),  # 7.3 takes none older than 15
+    "clang": Arch("", compiler="clang-19", words=("CC=clang-19",)),  # 7.3 takes none older than 17
     "i386": Arch("i386"),
     "arm": _cross("arm", "arm-linux-gnueabi-"),
     "s390": _cross("s390", "s390x-linux-gnu-"),

@@ -72,8 +72,8 @@ def _reports(script: str) -> bool:
 
 
 def _said(finding: str) -> str:
-    """A finding without its place."""
-    return PLACE.sub("", finding)
+    """A finding without its place, and without the lines that it names."""
+    return re.sub(r"\bline \d+", "line", PLACE.sub("", finding))
 
 
 def _findings(script: Path, source: Path, log: Path) -> list[str]:

@@ -31,7 +31,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
         *("make", "uuid-dev"),
     ),
     "check": (
-        *("clang-16", "coccinelle", "gcc-arm-linux-gnueabi", "gcc-s390x-linux-gnu"),
+        *("clang-19", "coccinelle", "gcc-arm-linux-gnueabi", "gcc-s390x-linux-gnu"),
         *("git", "git-email", "libmailtools-perl", "perl", "quilt", "rsync", "shellcheck", "sparse"),
     ),
     # To look at the report. This shell of chromium, unlike the whole of it, makes windows as narrow as a phone.

@@ -20,6 +20,7 @@ from .series import Tree, read_series
 from .targets import Target
 
 PERSON = re.compile(r'\s*"?([^<>@"]*[^<>@"\s])"?\s*<([^<>@\s]+@[^<>@\s]+)>\s*')
+LIST = re.compile(r"[^<>@\s'\"]+@[^<>@\s'\"]+")
 TRAILER = re.compile(r"[A-Z][A-Za-z]*(-[A-Za-z]+)*: \S.*")
 MBOX = "From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001"  # as git format-patch starts a mail
 WRITTEN = ".written"  # in the outbox: what the mails were when they were written
@@ -68,10 +69,17 @@ def recipients(tree: Tree, patches: Sequence[Path]) -> Recipients:
         return Recipients(tree.target.lists, ())
     log = log_dir(tree.target.name) / "outbox.log"
     words: list[str | Path] = ["perl", script, "--no-git", "--no-git-fallback", "--no-rolestats", "--no-roles"]
-    people = run([*words, "--no-l", *patches], log=log, timeout=300, cwd=tree.path).output.splitlines()
-    lists = run([*words, "--no-m", "--no-r", *patches], log=log, timeout=300, cwd=tree.path).output.splitlines()
-    to = tuple(line.strip() for line in people if line.strip())
-    return Recipients(to, tuple(line.strip() for line in lists if line.strip() and line.strip() not in to))
+    people = _addresses(run([*words, "--no-l", *patches], log=log, timeout=300, cwd=tree.path).output)
+    lists = _addresses(run([*words, "--no-m", "--no-r", *patches], log=log, timeout=300, cwd=tree.path).output)
+    if not people and not lists:
+        raise UserError(f"{script} names nobody for these patches\n  log: {log}")
+    return Recipients(people, tuple(each for each in lists if each not in people))
+
+
+def _addresses(said: str) -> tuple[str, ...]:
+    """The addresses among what the script says: git may complain there of commits that the tree does not have."""
+    lines = [line.strip() for line in said.splitlines()]
+    return tuple(dict.fromkeys(line for line in lines if PERSON.fullmatch(line) or LIST.fullmatch(line)))
 
 
 def write(tree: Tree, posting: Posting, whom: Recipients, base_commit: str | None, out: Path) -> list[Path]:

@@ -33,9 +33,8 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
         head = resolve(path, "HEAD", log) or ""
         from_tree = target.is_kernel and _selftests_from_tree(path, head, log)
         before = {patch: patch.read_text() for patch in read_series(target)}
-        done = _write_patches(target, path, commits, log)
-        if from_tree:
-            done += selftests.take(path, head, log)
+        _write_patches(target, path, commits, log)
+        done = selftests.take(path, head, log) if from_tree else []
         git(path, "update-ref", EDITED, head, log=log)
         (path / ".git" / ".complete").unlink()
         # The queue is applied anew, over what is now in it.
@@ -47,7 +46,10 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
         changed = [patch for patch in read_series(target) if before.get(patch) != patch.read_text()]
         _write_for(apply_series(target, exact, target.tag), changed, log)
     if target.is_kernel and selftests.differences(tree):
-        done += selftests.refreshed(tree)
+        selftests.refreshed(tree)
+    now = read_series(target)
+    done += [f"written: {patch}" for patch in now if before.get(patch) != patch.read_text()]
+    done += [f"removed: {patch}" for patch in before if patch not in now]
     return done or [f"the queue of {target.name} is what the tree has"]
 
 
@@ -107,7 +109,7 @@ def _selftests_from_tree(path: Path, head: str, log: Path) -> bool:
     return True
 
 
-def _write_patches(target: Target, path: Path, commits: list[str], log: Path) -> list[str]:
+def _write_patches(target: Target, path: Path, commits: list[str], log: Path) -> None:
     old = git(path, "rev-list", "--reverse", "base..series", log=log).output.split()
     files = read_series(target)
     known = {commit: patch.read_text() for commit, patch in zip(old, files)}
@@ -131,7 +133,3 @@ def _write_patches(target: Target, path: Path, commits: list[str], log: Path) ->
     for patch in files:
         if patch.name not in made:
             patch.unlink()
-    return [
-        *(f"written: {target.patches / each}" for each, text in made.items() if before.get(each) != text),
-        *(f"removed: {patch}" for patch in files if patch.name not in made),
-    ]

@@ -62,6 +62,7 @@ def test_coccinelle_finds_what_is_new(queue: Queue) -> None:
     with pytest.raises(Failed, match=r"seven\.cocci: .*dm-crypt\.c:3.*seven is no truth"):
         check_source._coccinelle(old)
     # The same in the base, at another line.
+    assert check_source._said("a.c:12:3-4: lock on line 11") == check_source._said("b/a.c:2:3-4: lock on line 1")
     base = committed(queue, SOURCE, "\n\n" + BEFORE).applied().series
     tree = replace(committed(queue, SOURCE, BEFORE).applied(), base=base)
     check_source._coccinelle(replace(queue, tree=tree))

@@ -142,12 +142,16 @@ def test_recipients_come_from_the_tree(tree: Tree) -> None:
     script = tree.path / "scripts" / "get_maintainer.pl"
     script.parent.mkdir()
     script.write_text(
+        'print STDERR "fatal: a@b: unknown revision\\nUse git <command>\\n";'
         'my $lists = !grep { $_ eq "--no-l" } @ARGV;\n'
         'print $lists ? "list\\@host.example\\n" : "M <m\\@host.example>\\n", "R <r\\@host.example>\\n" x !$lists;\n'
     )
     assert outbox.recipients(tree, patches) == Recipients(
         ("M <m@host.example>", "R <r@host.example>"), ("list@host.example",)
     )
+    script.write_text('print "nobody\\n";\n')
+    with pytest.raises(UserError, match="names nobody"):
+        outbox.recipients(tree, patches)
 
 
 def test_the_base_commit_is_that_of_the_tag(tmp_path: Path) -> None:
