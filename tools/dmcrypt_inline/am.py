@@ -27,9 +27,10 @@ def carry(variable: str, own: Path, named: Target | None) -> list[str]:
     own = own.expanduser().absolute()
     log = log_dir((named or _targets(variable)[0]).name) / "am.log"
     repo = _Repo(own, log)
-    if not own.is_dir() or repo.ask("rev-parse", "--git-dir").returncode != 0:
+    asked = repo.ask("rev-parse", "--git-dir")
+    if asked.returncode != 0:
         raise UserError(
-            f"{variable}={own} is no git repository, so it cannot have a branch\n"
+            f"{variable}={own} is no git repository that could have a branch\n  git says: {asked.output.strip()}\n"
             "  into a source tree without git the queue goes with quilt or patch: see the README, On your own tree"
         )
     head = repo.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}").output.strip()
