@@ -208,7 +208,7 @@ def stale() -> list[str]:
 
 
 def keep(results_file: Path, target: Target) -> None:
-    """Make a results file the one of the target's figures: its W1, which they are made of.
+    """Make a results file the one of the target's figures: its W1 with sectors of 512 bytes, which they are made of.
 
     Raises UserError when it was cut short, is of another target, or lacks a cell.
     """
@@ -219,7 +219,8 @@ def keep(results_file: Path, target: Target) -> None:
         )
     if results.environment.get("target") != target.name:
         raise UserError(f"{results_file} has results of {results.environment.get('target')}, not of {target.name}")
-    kept = replace(results, measurements=tuple(cell for cell in results.measurements if cell.load.workload == "W1"))
+    shown = [cell for cell in results.measurements if (cell.load.workload, cell.load.sector_size) == ("W1", 512)]
+    kept = replace(results, measurements=tuple(shown))
     _ = fixes(kept) if target.defects else texts(kept)
     fewest = min(len(cell.samples) for cell in kept.measurements)
     if fewest < ENOUGH:

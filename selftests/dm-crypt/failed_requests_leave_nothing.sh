@@ -1,0 +1,68 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Claim: requests that fail give back what was allocated for them.
+# Needs: root, dmsetup, fio, null_blk and dm-flakey; kmemleak for its claim.
+# Endangers: nothing but devices of its own.
+# Kernel arguments: kmemleak=on
+
+here=$(dirname "$0")
+. "$here/ktap.sh"
+. "$here/dm_crypt.sh"
+. "$here/failing.sh"
+
+MIB=32 # of requests that fail
+
+# nothing_is_kept CIPHER: half of what was allocated for failed writes would be seen.
+nothing_is_kept() {
+	local before kept limit=$((MIB * 512))
+
+	null_disk leaking $MIB irqmode=2 completion_nsec=10000
+	below failing-disk flakey "$DISK" 0 0 3600
+	map_flags leaking "$1" 64 both || return 0
+	failed_requests write $MIB >/dev/null
+	before=$(kib_in_use)
+	want "requests that failed" $((MIB * 64)) "$(failed_requests write $MIB)"
+	kept=$(($(kib_in_use) - before))
+	[ $kept -ge $limit ] || kept="below $limit"
+	want "KiB kept" "below $limit" "$kept"
+}
+
+# Memory that nobody could give back.
+kib_in_use() {
+	echo 3 >/proc/sys/vm/drop_caches
+	awk '/^MemTotal:/ { s += $2 }
+		/^(MemFree|Cached|Buffers|SReclaimable):/ { s -= $2 }
+		END { print s }' /proc/meminfo
+}
+
+# kmemleak_finds_nothing CIPHER: what failed requests left unreferenced.
+kmemleak_finds_nothing() {
+	local leaks=$DEBUGFS/kmemleak
+
+	mountpoint -q $DEBUGFS || mount -t debugfs none $DEBUGFS 2>/dev/null
+	if ! { echo scan >$leaks; } 2>/dev/null; then
+		skip "needs CONFIG_DEBUG_KMEMLEAK, and kmemleak=on"
+		return
+	fi
+	echo clear >$leaks
+	null_disk leaking 16 irqmode=2 completion_nsec=10000
+	below failing-disk flakey "$DISK" 0 0 3600
+	map_flags leaking "$1" 64 both || return 0
+	failed_requests write 1 >/dev/null
+	failed_requests read 1 >/dev/null
+	undo_last 4
+	# A block is reported once it was found unreferenced and some seconds old.
+	echo scan >$leaks
+	sleep 6
+	echo scan >$leaks
+	want "kmemleak" "" "$(grep -A 12 '^unreferenced' $leaks | grep -m 3 -E 'crypt')"
+}
+
+needs fio target:flakey null_blk flags async
+
+CLAIMS=("nothing_is_kept aes-xts-plain64" "nothing_is_kept $ASYNC_XTS"
+	"kmemleak_finds_nothing $ASYNC_XTS")
+quick_claims "nothing_is_kept aes-xts-plain64" \
+	"kmemleak_finds_nothing $ASYNC_XTS"
+run_claims
