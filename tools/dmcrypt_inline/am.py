@@ -9,11 +9,11 @@ from pathlib import Path
 from .errors import UserError
 from .paths import log_dir
 from .run import Completed, run
+from .selftests import IN_TREE
 from .series import read_series
 from .targets import TARGETS, Target
 
 FLAG = "no_read_workqueue"  # in dm-crypt.c: the tree has the flags
-TESTS = "tools/testing/selftests/dm-crypt"  # in the tree: it has one of our queues
 MAKEFILE = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION)[ \t]*=[ \t]*(.*?)[ \t]*$", re.M)
 
 
@@ -108,8 +108,8 @@ def choose(repo: _Repo, variable: str, what: str) -> tuple[Target, str]:
         text = repo.text(source)
         if text is None:
             raise UserError(f"{variable}={repo.path} ({what}) has no {source}: it is no kernel tree")
-        if repo.ask("cat-file", "-e", f"HEAD:{TESTS}").returncode == 0:
-            raise UserError(f"{variable}={repo.path} ({what}) has {TESTS} already: a queue of ours is in it")
+        if repo.ask("cat-file", "-e", f"HEAD:{IN_TREE}").returncode == 0:
+            raise UserError(f"{variable}={repo.path} ({what}) has {IN_TREE} already: a queue of ours is in it")
         has_flags = FLAG in text
         target = next(each for each in candidates if bool(each.defects) == has_flags)
         return target, f"its dm-crypt {'has' if has_flags else 'lacks'} the flags; the nearest target is {target.tag}"

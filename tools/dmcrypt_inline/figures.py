@@ -34,9 +34,8 @@ ROWS: Mapping[str, tuple[str, str]] = {
 }
 BEGIN, END = "<!-- figures: tools/dmcrypt-inline figures writes what follows -->\n", "<!-- end of figures -->\n"
 IN_README = re.compile(re.escape(BEGIN) + r".*?" + re.escape(END), re.S)
-IN_COVER = re.compile(
-    r"^(?: +read +write)+\n(?:[^\n]+\n)+", re.M
-)  # a mail has no invisible marks: header to blank line
+# From the header to a blank line: a mail has no invisible marks.
+IN_COVER = re.compile(r"^(?: +read +write)+\n(?:[^\n]+\n)+", re.M)
 
 
 @dataclass(frozen=True)

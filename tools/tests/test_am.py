@@ -11,6 +11,7 @@ from small import AFTER, BEFORE, SOURCE, git, git_tree, kernel_tree, make_target
 
 from dmcrypt_inline import am
 from dmcrypt_inline.errors import UserError
+from dmcrypt_inline.selftests import IN_TREE
 from dmcrypt_inline.targets import Target
 
 VERSION = "VERSION = 5\nPATCHLEVEL = 8\nSUBLEVEL = 0\nEXTRAVERSION = -rc2\n"
@@ -106,7 +107,7 @@ def something_else(tmp_path: Path) -> Path:
 
 def done_already(tmp_path: Path) -> Path:
     own = own_tree(tmp_path, "no_read_workqueue\n")
-    path = own / am.TESTS / "test.sh"
+    path = own / IN_TREE / "test.sh"
     path.parent.mkdir(parents=True)
     path.write_text("#!/bin/sh\n")
     git(own, "add", "-A")

@@ -19,7 +19,22 @@ from dmcrypt_inline.targets import ELSEWHERE, FLAVOURS, NEAR_FAST, TARGETS, Targ
 
 PACKAGE = REPO / "tools" / "dmcrypt_inline"
 # The path that data takes: each may import those before it, never one after it.
-STAGES = ("targets", "base", "series", "build", "build_cryptsetup", "guest", "results", "report", "commands", "cli")
+STAGES = (
+    *(
+        "targets",
+        "base",
+        "series",
+        "refresh",
+        "outbox",
+        "am",
+        "build",
+        "build_cryptsetup",
+        "guest",
+        "results",
+        "report",
+    ),
+    *("commands", "cli"),
+)
 
 
 def test_an_unknown_target_is_refused_with_the_known_names() -> None:
