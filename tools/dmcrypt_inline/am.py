@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from .errors import UserError
@@ -111,11 +112,23 @@ def choose(repo: _Repo, variable: str, what: str) -> tuple[Target, str]:
         if repo.ask("cat-file", "-e", f"HEAD:{IN_TREE}").returncode == 0:
             raise UserError(f"{variable}={repo.path} ({what}) has {IN_TREE} already: a queue of ours is in it")
         has_flags = FLAG in text
-        target = next(each for each in candidates if bool(each.defects) == has_flags)
+        target = _nearest([each for each in candidates if each.has_flags == has_flags], what)
         return target, f"its dm-crypt {'has' if has_flags else 'lacks'} the flags; the nearest target is {target.tag}"
     if repo.text("lib/libcryptsetup.h") is None:
         raise UserError(f"{variable}={repo.path} ({what}) has no lib/libcryptsetup.h: it is no cryptsetup tree")
     return candidates[0], f"the nearest target is {candidates[0].tag}"
+
+
+def _nearest(candidates: Sequence[Target], what: str) -> Target:
+    """The newest of the candidates that is no newer than the tree, which says what it is; else the oldest."""
+    in_order = sorted(candidates, key=lambda target: _version(target.tag))
+    return next((target for target in reversed(in_order) if _version(target.tag) <= _version(what)), in_order[0])
+
+
+def _version(text: str) -> tuple[int, int]:
+    """Version and patch level as a tag or a description has them; before all others where it has none."""
+    found = re.search(r"(\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def _has_files(repo: _Repo, target: Target) -> bool:

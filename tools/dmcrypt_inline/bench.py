@@ -144,11 +144,11 @@ def steps(tree: Tree) -> dict[str, str]:
 
 
 def _variants(files: Mapping[str, Path], target: Target) -> tuple[Variant, ...]:
-    """The base knows what it knows (the flags, where it has defects in them), our series all, others are asked."""
+    """The base knows what it knows, our series all, others are asked."""
     return tuple(
         Variant(
             name,
-            (ALL_KINDS if target.defects else BASE_KINDS) if name == "base" else QUEUE_KINDS,
+            (ALL_KINDS if target.has_flags else BASE_KINDS) if name == "base" else QUEUE_KINDS,
             f"variants/{name}.ko",
             strict=name in ("base", "series"),
         )

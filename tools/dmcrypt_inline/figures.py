@@ -179,7 +179,7 @@ def _placed(pattern: re.Pattern[str], file: Path, block: str) -> str:
 
 def wanted(target: Target, results: Results) -> dict[Path, str]:
     """The files that show figures of the target, as they ought to be. The README has those of the default target."""
-    if target.defects:
+    if target.has_flags:
         return {target.cover: _placed(IN_COVER, target.cover, fixes(results))}
     made = texts(results)
     files = {target.cover: _placed(IN_COVER, target.cover, made.cover)}
@@ -220,7 +220,7 @@ def keep(results_file: Path, target: Target) -> None:
         raise UserError(f"{results_file} has results of {results.environment.get('target')}, not of {target.name}")
     shown = [cell for cell in results.measurements if (cell.load.workload, cell.load.sector_size) == ("W1", 512)]
     kept = replace(results, measurements=tuple(shown))
-    _ = fixes(kept) if target.defects else texts(kept)
+    _ = fixes(kept) if target.has_flags else texts(kept)
     fewest = min(len(cell.samples) for cell in kept.measurements)
     if fewest < ENOUGH:
         raise UserError(f"{results_file} has cells of {fewest} rounds, which tell nothing: measure again, in quiet")

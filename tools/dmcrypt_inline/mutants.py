@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -37,6 +36,11 @@ class Proof:
     test: str
     proved: bool
     found: str
+
+    @property
+    def name(self) -> str:
+        """What was proved: the test and what it found wrong."""
+        return f"{self.mutant} {self.test}"
 
 
 def mutants() -> list[Mutant]:
@@ -75,14 +79,9 @@ def must_trip(patch: Path) -> tuple[str, ...]:
     )
 
 
-def prove(guests: Guests, chosen: Sequence[tuple[Mutant, Module]], at_once: int) -> list[Proof]:
-    """Run each mutant's module against each of its tests, `at_once` guests beside each other; one line a proof."""
-    jobs = [(module, test) for mutant, module in chosen for test in mutant.tests]
-    with ThreadPoolExecutor(at_once) as pool:
-        try:
-            return list(pool.map(lambda job: _prove(guests, *job), jobs))
-        finally:
-            pool.shutdown(cancel_futures=True)
+def prove(guests: Guests, mutant: Mutant, module: Module) -> list[Proof]:
+    """Run a mutant's module against each of its tests, in guests of their own; says one line a proof."""
+    return [_prove(guests, module, test) for test in mutant.tests]
 
 
 def _prove(guests: Guests, module: Module, test: str) -> Proof:

@@ -44,7 +44,14 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
     exact = prepare_exact(target, base)
     if exact != base:  # the mails are for the files of the tag
         changed = [patch for patch in read_series(target) if before.get(patch) != patch.read_text()]
-        _write_for(apply_series(target, exact, target.tag), changed, log)
+        try:
+            on_tag = apply_series(target, exact, target.tag)
+        except UserError as error:
+            raise UserError(
+                f"the queue is written, and fits {base.origin}, but not {target.tag}, which mails are for:\n{error}\n"
+                f"  nothing is lost: mend it in {path} and make refresh, or git checkout {target.patches}"
+            ) from error
+        _write_for(on_tag, changed, log)
     if target.is_kernel and selftests.differences(tree):
         selftests.refreshed(tree)
     now = read_series(target)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 from .build import Module
-from .guest_tests import Guests, TestResult, names, total
+from .guest_tests import Guests, TestResult, kernel_arguments, names, total
 from .machine import Machine
 from .mutants import GROUP, Mutant, Proof, counts, prove, table
 from .paths import build_dir
@@ -19,7 +20,12 @@ from .targets import get_target
 QUICK_SECONDS, FULL_SECONDS = 3600.0, 10800.0  # against a guest that hangs, not to hurry one
 CRYPTSETUP_SECONDS = 4800.0
 AT_ONCE = 2  # guests: each mostly keeps one CPU busy
-SHARES = 4  # for each guest at a time: tests take from seconds to minutes, a boot 20 seconds
+# Guests for the kselftests that want no kernel arguments of their own, for each of AT_ONCE: tests take from seconds
+# to minutes, a boot 20 seconds.
+SHARES = {"quick": 2, "full": 4}
+
+Outcome = TestResult | Proof
+Job = Callable[[], Sequence[Outcome]]
 
 
 def _guests(machine: Machine, stage: str, *, quick: bool) -> Guests:
@@ -33,9 +39,7 @@ def _guests(machine: Machine, stage: str, *, quick: bool) -> Guests:
 def selftest(machine: Machine, quick: bool, variant: str) -> Counts:
     """The kselftests against a variant, each line as it comes. Writes build/<target>/selftest/results.json."""
     guests = _guests(machine, "selftest", quick=quick)
-    seconds = QUICK_SECONDS if quick else FULL_SECONDS
-    results = _selftests(guests, machine.modules[variant], seconds, AT_ONCE)
-    return _close(machine, guests, "selftest", results, [])
+    return _close(machine, guests, "selftest", _found(_selftests(guests, machine.modules[variant], names(GROUP))))
 
 
 def bisect_check(machine: Machine) -> Counts:
@@ -45,40 +49,36 @@ def bisect_check(machine: Machine) -> Counts:
     """
     guests = _guests(machine, "bisect", quick=True)
     later = {f"{GROUP}/{name}" for name in machine.tree.target.defects}
-    results: list[TestResult] = []
+    results: list[Outcome] = []
     for number, (name, module) in enumerate(machine.modules.items(), 1):
         say(f"{name}, {number} of {len(machine.modules)} that change dm-crypt")
         tests = [test for test in names(GROUP) if name == "series" or test not in later]
-        found = _selftests(guests, module, QUICK_SECONDS, AT_ONCE, tests)
-        results += [replace(result, name=f"{name}: {result.name}") for result in found]
-    return _close(machine, guests, "bisect", results, [])
+        found = _found(_selftests(guests, module, tests))
+        results += [replace(each, name=f"{name}: {each.name}") for each in found if isinstance(each, TestResult)]
+    return _close(machine, guests, "bisect", results)
 
 
 def mutants(machine: Machine, chosen: Sequence[Mutant]) -> Counts:
     """Each wrong variant against the tests that must catch it; the table of who caught what is the result."""
     guests = _guests(machine, "mutants", quick=True)
-    proofs = prove(guests, [(mutant, machine.modules[mutant.name]) for mutant in chosen], at_once=2)
-    (guests.out / "caught.txt").write_text(table(proofs))
-    return _close(machine, guests, "mutants", [], proofs)
+    found = _found(_to_prove(guests, machine, chosen))
+    (guests.out / "caught.txt").write_text(table([each for each in found if isinstance(each, Proof)]))
+    return _close(machine, guests, "mutants", found)
 
 
 def test(debug: Machine, fast: Machine, sample: Sequence[Mutant]) -> Counts:
-    """The quick selftests on the debug kernel and, beside them, all that tells only at its end:
-
-    cryptsetup's tests, with and without the queue in the kernel, and a sample of the mutants.
-    """
+    """The quick selftests on the debug kernel, cryptsetup's tests on both drivers, a sample of the mutants."""
     guests = _guests(debug, "test", quick=True)
-    quiet = _guests(fast, "test", quick=True)
-    with ThreadPoolExecutor(1) as pool:  # one guest beside ours, as AT_ONCE
-        cryptsetup = pool.submit(_cryptsetup, quiet, fast.modules)
-        proofs = pool.submit(prove, guests, [(mutant, debug.modules[mutant.name]) for mutant in sample], 1)
-        try:
-            results = _selftests(guests, debug.modules["series"], QUICK_SECONDS, 1)
-            theirs, skips = cryptsetup.result()
-            proved = [*skips, *proofs.result()]
-        finally:
-            pool.shutdown(cancel_futures=True)
-    return _close(debug, guests, "test", [*results, *theirs], proved)
+    quiet = replace(_guests(fast, "test", quick=True), kernel_args=())
+    found = _found(
+        [
+            partial(_cryptsetup, quiet, fast.modules["series"]),  # the longest first: the last ones end together
+            *_selftests(guests, debug.modules["series"], names(GROUP)),
+            partial(_on_base, quiet, fast.modules["base"]),
+            *_to_prove(guests, debug, sample),
+        ]
+    )
+    return _close(debug, guests, "test", found)
 
 
 def test_fixes(debug: Machine, found_by: Sequence[str]) -> Counts:
@@ -87,39 +87,52 @@ def test_fixes(debug: Machine, found_by: Sequence[str]) -> Counts:
     The whole suite is for `selftest`: one target in make test runs all of it, and that takes its time.
     """
     guests = _guests(debug, "test", quick=True)
-    tests = tuple(f"{GROUP}/{name}" for name in found_by)
-    proofs = prove(guests, [(Mutant("base", debug.tree.path, tests), debug.modules["base"])], at_once=AT_ONCE)
-    results = _selftests(guests, debug.modules["series"], QUICK_SECONDS, AT_ONCE, tests)
-    return _close(debug, guests, "test", results, proofs)
+    tests = [f"{GROUP}/{name}" for name in found_by]
+    on_base = [Mutant("base", debug.tree.path, (test,)) for test in tests]
+    found = _found([*_selftests(guests, debug.modules["series"], tests), *_to_prove(guests, debug, on_base)])
+    return _close(debug, guests, "test", found)
 
 
-def _selftests(
-    guests: Guests, module: Module, seconds: float, at_once: int, chosen: Sequence[str] = ()
-) -> list[TestResult]:
-    """The kselftests, or the `chosen` ones, in `at_once` guests beside each other; each guest has `seconds`.
+def _found(jobs: Sequence[Job]) -> list[Outcome]:
+    """What the jobs find, by its names; they begin in their order, AT_ONCE at a time, and an error of one ends all."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        try:
+            found = list(pool.map(lambda job: job(), jobs))
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return sorted((each for some in found for each in some), key=lambda each: each.name)
 
-    In the long form a guest gets few tests and then makes way, so that the last ones end together.
+
+def _to_prove(guests: Guests, machine: Machine, chosen: Sequence[Mutant]) -> list[Job]:
+    return [partial(prove, guests, mutant, machine.modules[mutant.name]) for mutant in chosen]
+
+
+def _selftests(guests: Guests, module: Module, tests: Sequence[str]) -> list[Job]:
+    """The kselftests `tests` as jobs of one guest each: those that want a boot of their own first, then equal shares.
+
+    A guest gets few tests and then makes way, so that the last ones end together.
     """
-    tests = list(chosen) or names(GROUP)
-    shares = at_once if guests.quick else at_once * SHARES
+    by_arguments: dict[tuple[str, ...], list[str]] = {}
+    for test in tests:
+        by_arguments.setdefault(kernel_arguments(test), []).append(test)
+    usual = by_arguments.pop((), [])
+    shares = AT_ONCE * SHARES["quick" if guests.quick else "full"]
+    parts = [*by_arguments.values(), *(part for part in (usual[number::shares] for number in range(shares)) if part)]
+    seconds = QUICK_SECONDS if guests.quick else FULL_SECONDS
+    lacks = get_target(guests.kernel.target).lacks if module.name == "series" else None
 
-    def share(number: int) -> list[TestResult]:
-        out = guests.out / (f"{module.name}-{number}" if shares > 1 else module.name)
-        return replace(guests, out=out, on_line=Told(named=at_once > 1)).run(module, tests[number::shares], seconds)
+    def run(number: int, part: list[str]) -> list[TestResult]:
+        mine = replace(guests, out=guests.out / f"{module.name}-{number}", on_line=Told())
+        found = mine.run(module, part, seconds)
+        return found if lacks is None else [replace(it, must_run=Path(it.name).name not in lacks) for it in found]
 
-    with ThreadPoolExecutor(at_once) as pool:
-        found = {result.name: result for results in pool.map(share, range(shares)) for result in results}
-    if module.name == "series":
-        lacks = get_target(guests.kernel.target).lacks
-        found = {test: replace(each, must_run=Path(test).name not in lacks) for test, each in found.items()}
-    return _say_faults([found[test] for test in tests])
+    return [partial(run, number, part) for number, part in enumerate(parts)]
 
 
 class Told:
-    """Prints what tests say as it comes; `named`: each line with its test's name, where guests speak by turns."""
+    """Prints what tests say as it comes, each line with its test's name: guests speak by turns."""
 
-    def __init__(self, *, named: bool) -> None:
-        self.named = named
+    def __init__(self) -> None:
         self.test = ""
 
     def __call__(self, line: str) -> None:
@@ -127,24 +140,31 @@ class Told:
         begins = line.removeprefix("# ")
         if begins != line and begins.startswith(f"{GROUP}/"):
             self.test = begins.removeprefix(f"{GROUP}/")
-        say(f"    {self.test}: {line}" if self.named and self.test else f"    {line}")
+        say(f"    {self.test}: {line}" if self.test else f"    {line}")
 
 
-def _cryptsetup(guests: Guests, modules: Mapping[str, Module]) -> tuple[list[TestResult], list[Proof]]:
-    """cryptsetup's tests; on the base also the kselftests, which have nothing to test there and must say so."""
-    guests = replace(guests, kernel_args=())
+def _cryptsetup(guests: Guests, module: Module) -> list[TestResult]:
+    """cryptsetup's tests with the queue in the kernel; what they say comes when they have ended."""
     series = replace(guests, out=guests.out / "cryptsetup-series")
+    return _told_at_the_end(series.run(module, names("cryptsetup"), CRYPTSETUP_SECONDS))
+
+
+def _on_base(guests: Guests, module: Module) -> list[Outcome]:
+    """cryptsetup's tests without the queue in the kernel, and the kselftests, which have nothing to test and say so."""
     base = replace(guests, out=guests.out / "cryptsetup-base")
-    results = series.run(modules["series"], names("cryptsetup"), CRYPTSETUP_SECONDS)
-    on_base = base.run(modules["base"], [*names("cryptsetup_on_base"), *names(GROUP)], CRYPTSETUP_SECONDS)
-    results += [result for result in on_base if not result.name.startswith(f"{GROUP}/")]
+    ran = base.run(module, [*names("cryptsetup_on_base"), *names(GROUP)], CRYPTSETUP_SECONDS)
+    theirs = [result for result in ran if not result.name.startswith(f"{GROUP}/")]
+    return [*_told_at_the_end(theirs), *(skips(result) for result in ran if result.name.startswith(f"{GROUP}/"))]
+
+
+def _told_at_the_end(results: list[TestResult]) -> list[TestResult]:
     for result in results:
         found = result.counts
         say(f"    # {result.name}: {found.passed} passed, {found.failed} failed, {found.skipped} skipped")
         for claim in result.report.claims:
             if not claim.ok:
                 say(f"    not ok {claim.name}")
-    return _say_faults(results), [skips(result) for result in on_base if result.name.startswith(f"{GROUP}/")]
+    return results
 
 
 def skips(result: TestResult) -> Proof:
@@ -155,17 +175,13 @@ def skips(result: TestResult) -> Proof:
     return Proof("base", result.name.partition("/")[2], bool(skipped), f"skipped: {skipped}" if skipped else "it ran")
 
 
-def _say_faults(results: list[TestResult]) -> list[TestResult]:
+def _close(machine: Machine, guests: Guests, stage: str, outcomes: Sequence[Outcome]) -> Counts:
+    """Write what was found and say how it stands."""
+    results = [each for each in outcomes if isinstance(each, TestResult)]
+    proofs = [each for each in outcomes if isinstance(each, Proof)]
     for result in results:
         for fault in result.faults:
             say(f"not ok {result.name}: {fault}")
-    return results
-
-
-def _close(
-    machine: Machine, guests: Guests, stage: str, results: Sequence[TestResult], proofs: Sequence[Proof]
-) -> Counts:
-    """Write what was found and say how it stands."""
     found = total([*(result.counts for result in results), counts(proofs)])
     path = write(
         guests.out / "results.json",

@@ -60,9 +60,9 @@ class Target:
     `abi` maps paths to what others rely on there.
 
     Of kernels only: `source` is the file that variants replace; `fragments` maps
-    a flavour to its config fragments, later ones winning; `defects` names the
-    kselftests that find the base wrong (none: there is nothing in it to test), `lacks`
-    those that have nothing to test in this kernel: only they may skip.
+    a flavour to its config fragments, later ones winning; `has_flags` says that the base
+    knows the flags, the queue being fixes; `defects` names the kselftests that find the base
+    wrong, `lacks` those that have nothing to test in this kernel: only they may skip.
     """
 
     name: str
@@ -81,6 +81,7 @@ class Target:
     abi: Mapping[str, Claims] = field(default_factory=dict)
     source: str = ""
     fragments: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+    has_flags: bool = False
     defects: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
 
@@ -185,6 +186,7 @@ TARGETS: dict[str, Target] = {
             abi={"drivers/md/dm-crypt.c": FLAGS},
             source="drivers/md/dm-crypt.c",
             fragments=linux_fragments(CONFIG / "linux-7.3.config", without=("preempt_none",)),  # x86 gave it up
+            has_flags=True,
             defects=(
                 "async_write_waits_for_tags",
                 "bad_tags_are_refused",

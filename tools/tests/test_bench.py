@@ -37,7 +37,7 @@ def test_a_base_with_the_flags_is_measured_in_all_modes(tmp_path: Path) -> None:
     files = {"base": tmp_path, "series": tmp_path}
     base, series = bench._variants(files, target)
     assert (base.kinds, series.kinds) == (BASE_KINDS, QUEUE_KINDS)
-    base, series = bench._variants(files, replace(target, defects=("a_test",)))
+    base, series = bench._variants(files, replace(target, has_flags=True))
     assert (base.kinds, series.kinds) == (ALL_KINDS, QUEUE_KINDS)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -351,7 +350,7 @@ def test_a_mutant_is_caught_by_a_failure_alone(
 ) -> None:
     guests = make_guests(make_kernel(tmp_path), tmp_path, monkeypatch, said, status=status)
     wrong = mutants.Mutant("wrong", tmp_path / "wrong.patch", ("dm-crypt/bad_arguments",))
-    [proof] = mutants.prove(guests, [(wrong, module(tmp_path, "wrong"))], 1)
+    [proof] = mutants.prove(guests, wrong, module(tmp_path, "wrong"))
     proved = found != "nothing"
     assert proof == mutants.Proof("wrong", "bad_arguments", proved, found)
     assert mutants.counts([proof]).failed == (0 if proved else 1)
@@ -381,41 +380,61 @@ def test_the_base_must_fail_each_test_that_is_said_to_find_it_wrong(
 ) -> None:
     guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
     monkeypatch.setattr(suites, "_guests", lambda *_, **__: guests)
-    closed: list[tuple[list[str], Sequence[mutants.Proof]]] = []
-    monkeypatch.setattr(
-        suites, "_close", lambda *given: closed.append(([result.name for result in given[-2]], given[-1]))
-    )
+    closed: list[suites.Outcome] = []
+    monkeypatch.setattr(suites, "_close", lambda *given: closed.extend(given[-1]))
     modules = {name: module(tmp_path, name) for name in ("base", "series")}
     tree = Tree(get_target("linux-7.3"), tmp_path, "", "", (), "", "a test")
     suites.test_fixes(Machine(tree, kernel, modules, CRYPTSETUP, None), ["bad_arguments"])
-    assert closed == [(["dm-crypt/bad_arguments"], [mutants.Proof("base", "bad_arguments", False, "nothing")])]
+    proof, result = closed
+    assert proof == mutants.Proof("base", "bad_arguments", False, "nothing")
+    assert isinstance(result, guest_tests.TestResult)
+    assert (result.name, result.counts.passed) == ("dm-crypt/bad_arguments", 1)
 
 
-@pytest.mark.parametrize("shares", [2, 2 * suites.SHARES])
+@pytest.mark.parametrize("form", ["quick", "full"])
 def test_the_selftests_are_divided_among_guests(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shares: int
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], form: str
 ) -> None:
-    guests = replace(make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n"), quick=shares == 2)
-    results = suites._selftests(guests, module(tmp_path, "series"), 20.0, 2)
-    assert [result.name for result in results] == guest_tests.names("dm-crypt")
-    assert all(result.counts.passed == 1 for result in results)
-    assert {f"series-{number}" for number in range(shares)} <= {path.name for path in guests.out.iterdir()}
-    assert not (guests.out / f"series-{shares}").exists()
+    guests = replace(make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n"), quick=form == "quick")
+    every = guest_tests.names("dm-crypt")
+    jobs = suites._selftests(guests, module(tmp_path, "series"), every)
+    boots = {guest_tests.kernel_arguments(test) for test in every} - {()}
+    assert len(jobs) == len(boots) + suites.AT_ONCE * suites.SHARES[form]
+    found = suites._found(jobs)
+    assert [each.name for each in found] == every
+    assert all(isinstance(each, guest_tests.TestResult) and each.counts.passed == 1 for each in found)
+    assert {path.name for path in guests.out.iterdir()} >= {f"series-{number}" for number in range(len(jobs))}
     assert "    table_roundtrip: # dm-crypt/table_roundtrip" in capsys.readouterr().out.splitlines()
 
 
-def test_lines_of_two_guests_carry_the_name_of_their_test(capsys: pytest.CaptureFixture[str]) -> None:
-    for named in (True, False):
-        told = suites.Told(named=named)
-        for line in ("booting", "# dm-crypt/bad_arguments", "ok 1 a", "# a remark"):
-            told(line)
+def test_few_selftests_take_few_guests(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
+    assert len(suites._selftests(guests, module(tmp_path, "series"), ["dm-crypt/bad_arguments"])) == 1
+
+
+def test_an_error_of_one_job_ends_all() -> None:
+    begun = []
+
+    def refuses() -> list[suites.Outcome]:
+        raise UserError("no guest")
+
+    def runs() -> list[suites.Outcome]:
+        begun.append(1)
+        time.sleep(0.001)
+        return []
+
+    with pytest.raises(UserError, match="no guest"):
+        suites._found([refuses, *([runs] * 1000)])
+    assert len(begun) < 1000
+
+
+def test_lines_carry_the_name_of_their_test(capsys: pytest.CaptureFixture[str]) -> None:
+    told = suites.Told()
+    for line in ("booting", "# dm-crypt/bad_arguments", "ok 1 a", "# a remark"):
+        told(line)
     assert capsys.readouterr().out.splitlines() == [
         "    booting",
         "    bad_arguments: # dm-crypt/bad_arguments",
         "    bad_arguments: ok 1 a",
         "    bad_arguments: # a remark",
-        "    booting",
-        "    # dm-crypt/bad_arguments",
-        "    ok 1 a",
-        "    # a remark",
     ]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from small import SOURCE, git, kernel_tree, make_target
 
-from dmcrypt_inline import selftests
+from dmcrypt_inline import refresh, selftests
 from dmcrypt_inline.base import BaseTree, prepare_base
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.refresh import EDITED, write_back
-from dmcrypt_inline.series import apply_series
+from dmcrypt_inline.series import Tree, apply_series
 from dmcrypt_inline.targets import Target
 
 PATCH = "0001-dm-crypt-bump-the-version.patch"
@@ -70,6 +70,22 @@ def test_a_commit_becomes_a_patch_and_others_stay(edited: Edited) -> None:
     assert git(edited.tree, "show", "HEAD:Makefile") == "all: it\n"
     assert git(edited.tree, "rev-parse", EDITED).strip() == head
     assert edited.write_back() == ["the queue of small is what the tree has"]
+
+
+def test_what_does_not_fit_the_tag_is_told_and_kept(edited: Edited, monkeypatch: pytest.MonkeyPatch) -> None:
+    def on_a_base(target: Target, base: BaseTree, name: str = "") -> Tree:
+        if name:
+            raise UserError("patch 1 does not apply")
+        return apply_series(target, base)
+
+    monkeypatch.setattr(refresh, "prepare_exact", lambda *_: replace(edited.base, origin="the tag"))
+    monkeypatch.setattr(refresh, "apply_series", on_a_base)
+    (edited.tree / SOURCE).write_text("int version = 23;\n")
+    edited.commit("dm crypt: bump it twice\n\nBecause.", amend=True)
+    with pytest.raises(UserError, match=r"is written, and fits .*, but not v0.1(?s:.)*patch 1 does not apply"):
+        edited.write_back()
+    assert sorted(edited.queue()) == ["0001-dm-crypt-bump-it-twice.patch", "series"]
+    assert (edited.tree / SOURCE).read_text() == "int version = 23;\n"
 
 
 def test_another_subject_is_another_file(edited: Edited) -> None:
