@@ -11,6 +11,8 @@ here=$(dirname "$0")
 . "$here/ktap.sh"
 . "$here/dm_crypt.sh"
 
+MIB=$(full_or_quick 32 8) # of checked data
+
 # has PROGRAM...: or the claim is a skip.
 has() {
 	local program
@@ -42,7 +44,7 @@ files_stay() {
 	local files=$MOUNTED/a:$MOUNTED/b:$MOUNTED/c:$MOUNTED/d copy load status=0
 
 	verified_io "$1" "$files" --rw=randwrite --bsrange=4k-64k \
-		--iodepth=8 --size=32M --fsync=16 --end_fsync=1 &
+		--iodepth=8 --size=${MIB}M --fsync=16 --end_fsync=1 &
 	load=$!
 	for copy in 1 2 3 4; do
 		cp -r "$here" "$MOUNTED/copy" && sync "$MOUNTED/copy" &&

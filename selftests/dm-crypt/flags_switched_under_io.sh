@@ -27,7 +27,7 @@ every_switch_keeps_data() {
 	map_flags switched "$CIPHER" 64 default || return 0
 	while [ $switches -lt 8 ] || [ $SECONDS -lt $end ]; do
 		verified_io switched "$MAPPED" --rw=randwrite --bsrange=4k-64k --iodepth=16 \
-			--size=24M --verify_backlog=64 &
+			--size=${MIB}M --verify_backlog=64 &
 		while kill -0 $! 2>/dev/null; do
 			switch_to "$PREFIX-switched" "${MODES[switches % 4]}" || break
 			switches=$((switches + 1))
@@ -40,6 +40,7 @@ every_switch_keeps_data() {
 }
 
 SPAN=$(full_or_quick 60 0) # seconds
+MIB=$(full_or_quick 24 8) # of one run of the I/O
 
 needs fio null_blk flags async
 

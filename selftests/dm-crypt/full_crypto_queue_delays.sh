@@ -10,11 +10,13 @@ here=$(dirname "$0")
 . "$here/ktap.sh"
 . "$here/dm_crypt.sh"
 
+MIB=$(full_or_quick 16 4) # of a job
+
 # no_io_fails MODE CIPHER: 2 jobs of 32 requests of 128 sectors each are more
 # than any queue takes, cryptd's default of 1000 included.
 no_io_fails() {
 	io_goes_well "$1" "$2" 64 "irqmode=2 completion_nsec=20000" \
-		"--bs=64k --iodepth=32 --numjobs=2 --size=16M --offset_increment=32M"
+		"--bs=64k --iodepth=32 --numjobs=2 --size=${MIB}M --offset_increment=32M"
 }
 
 # no_iv_fails MODE CIPHER: an IV generator that uses the cipher of the data may meet

@@ -10,6 +10,7 @@ here=$(dirname "$0")
 . "$here/dm_crypt.sh"
 
 SECTORS=2048
+ROUNDS=$(full_or_quick 30 10)
 
 # References to the module and threads of mappings, as far as there are any.
 kept() {
@@ -56,7 +57,7 @@ never_used() {
 
 	before=$(kept)
 	null_disk unused 16 irqmode=1
-	for ((round = 0; round < 30; round++)); do
+	for ((round = 0; round < ROUNDS; round++)); do
 		map_flags unused "$1" 64 both || return 0
 		undo_last
 	done
