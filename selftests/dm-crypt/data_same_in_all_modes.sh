@@ -58,7 +58,9 @@ for disk in "${!DISKS[@]}"; do
 		[ -z "$DM_CRYPT_QUICK" ] || [ "$disk-$cipher" = task-aes-xts-plain64 ] ||
 			[ "$disk" = hardirq ] || continue
 		CLAIMS+=("same_data $cipher 512 $disk")
-		case $cipher in
+		# The context and the sector size do not know of each other.
+		case $disk-$cipher in
+		task-* | softirq-*) ;;
 		*-lmk | *-tcw) ;; # know no other sector size
 		*) CLAIMS+=("same_data $cipher 4096 $disk") ;;
 		esac

@@ -11,7 +11,7 @@ here=$(dirname "$0")
 . "$here/ktap.sh"
 . "$here/dm_crypt.sh"
 
-MIB=$(full_or_quick 32 8) # of checked data
+MIB=$(full_or_quick 16 8) # of checked data
 
 # has PROGRAM...: or the claim is a skip.
 has() {

@@ -10,7 +10,7 @@ here=$(dirname "$0")
 . "$here/ktap.sh"
 . "$here/dm_crypt.sh"
 
-MIB=$(full_or_quick 16 4) # of a job
+MIB=$(full_or_quick 8 4) # of a job
 
 # no_io_fails MODE CIPHER: 2 jobs of 32 requests of 128 sectors each are more
 # than any queue takes, cryptd's default of 1000 included.

@@ -12,7 +12,7 @@ here=$(dirname "$0")
 . "$here/dm_crypt.sh"
 
 LIMIT=$((24 << 20))
-TOUCHED=$(full_or_quick 96 64) # MiB
+TOUCHED=$(full_or_quick 64 48) # MiB
 
 # Fill memory with a pattern, then look at all of it twice.
 # shellcheck disable=SC2016 # perl's variables
