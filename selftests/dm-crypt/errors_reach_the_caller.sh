@@ -18,8 +18,8 @@ every_request_fails() {
 	null_disk failing 16 "irqmode=$3" completion_nsec=10000
 	below failing-disk flakey "$DISK" 0 0 3600
 	map_flags failing "$2" 64 "$1" || return 0
-	want "reads that failed" 64 "$(failed_requests read 1)"
-	want "writes that failed" 64 "$(failed_requests write 1)"
+	want "reads that failed" 32 "$(failed_requests read 2)"
+	want "writes that failed" 32 "$(failed_requests write 2)"
 	want "requests in flight" "0 0" \
 		"$(xargs <"/sys/dev/block/$(numbers_of "$MAPPED")/inflight")"
 }

@@ -24,7 +24,7 @@ nothing_is_kept() {
 	map_flags leaking "$1" 64 both || return 0
 	failed_requests write $MIB >/dev/null
 	before=$(kib_in_use)
-	want "requests that failed" $((MIB * 64)) "$(failed_requests write $MIB)"
+	want "requests that failed" $((MIB * 16)) "$(failed_requests write $MIB)"
 	kept=$(($(kib_in_use) - before))
 	[ $kept -ge $limit ] || kept="below $limit"
 	want "KiB kept" "below $limit" "$kept"

@@ -14,9 +14,9 @@ below() {
 	DISK=/dev/mapper/$name
 }
 
-# failed_requests RW MIB: how many requests, 64 for each MiB, fio saw fail.
+# failed_requests RW MIB: how many requests, 16 for each MiB, fio saw fail.
 failed_requests() {
-	fio --name=errors --filename="$MAPPED" --direct=1 --ioengine=libaio --rw="$1" --bs=16k \
+	fio --name=errors --filename="$MAPPED" --direct=1 --ioengine=libaio --rw="$1" --bs=64k \
 		--iodepth=8 --size="$2M" --continue_on_error=all \
 		--output-format=json 2>/dev/null |
 		awk -F '[:,]' '/"total_err"/ { print $2 + 0 }'
