@@ -22,7 +22,7 @@ OUTBOX = --sign '$(subst ','\'',$(SIGN))' $(if $(TRAILER),--trailer '$(subst ','
 
 help:
 	@echo 'make demo     from nothing to a booted kernel with inline dm-crypt, shown and measured'
-	@echo 'make test     every check and test; the last line counts them'
+	@echo 'make test     every check and test (guests of linux-7.3: when it is named); the last line counts them'
 	@echo 'make check    the checks that need no guest'
 	@echo 'make selftest the kselftests on the debug kernel, in full (QUICK=1: as make test runs them)'
 	@echo 'make bench    the measurements: PLAN=quick|w1|w2|w3|w4|w5|curves|full (default: full, up to 40 minutes)'

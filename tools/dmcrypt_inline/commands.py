@@ -200,6 +200,9 @@ def _run_parts(parts: Mapping[str, Callable[[], Counts]]) -> Counts:
 
 
 def _guest_tests(target: Target, request: Request) -> Counts:
+    if target.defects and request.target_name is None:  # another debug kernel and its guests: twelve minutes
+        say(f"skip guest_tests_of_{target.name}: they run when they are asked for: make test TARGET={target.name}")
+        return Counts(0, 0, 1)
     made = request.tree(target)
     if target.defects:
         return suites.test_fixes(_machine(request, made, "debug", ("base", "series")), target.defects)

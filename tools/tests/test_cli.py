@@ -132,6 +132,12 @@ def stubbed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return ran
 
 
+def test_guests_of_a_target_with_defects_run_when_it_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    every = commands.Request(None, {}, None)
+    assert commands._guest_tests(get_target("linux-7.3"), every) == Counts(0, 0, 1)
+    assert "make test TARGET=linux-7.3" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected", "counted"),
     [
