@@ -87,24 +87,25 @@ def test_fixes(debug: Machine, found_by: Sequence[str]) -> Counts:
     The whole suite is for `selftest`: one target in make test runs all of it, and that takes its time.
     """
     guests = _guests(debug, "test", quick=True)
-    tests = [f"{GROUP}/{name}" for name in found_by]
-    on_base = [Mutant("base", debug.tree.path, (test,)) for test in tests]
-    found = _found([*_selftests(guests, debug.modules["series"], tests), *_to_prove(guests, debug, on_base)])
+    tests = tuple(f"{GROUP}/{name}" for name in found_by)
+    on_base = Mutant("base", debug.tree.path, tests)
+    found = _found([*_selftests(guests, debug.modules["series"], tests), *_to_prove(guests, debug, [on_base])])
     return _close(debug, guests, "test", found)
 
 
 def _found(jobs: Sequence[Job]) -> list[Outcome]:
     """What the jobs find, by its names; they begin in their order, AT_ONCE at a time, and an error of one ends all."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        try:
-            found = list(pool.map(lambda job: job(), jobs))
-        finally:
-            pool.shutdown(cancel_futures=True)
+        found = list(pool.map(lambda job: job(), jobs))
     return sorted((each for some in found for each in some), key=lambda each: each.name)
 
 
 def _to_prove(guests: Guests, machine: Machine, chosen: Sequence[Mutant]) -> list[Job]:
-    return [partial(prove, guests, mutant, machine.modules[mutant.name]) for mutant in chosen]
+    return [
+        partial(prove, guests, replace(mutant, tests=(test,)), machine.modules[mutant.name])
+        for mutant in chosen
+        for test in mutant.tests
+    ]
 
 
 def _selftests(guests: Guests, module: Module, tests: Sequence[str]) -> list[Job]:
