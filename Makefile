@@ -39,7 +39,7 @@ help:
 	@echo '  TARGET=NAME     linux-5.8, linux-7.3 or cryptsetup-2.3 (default: all for test and check, else linux-5.8)'
 	@echo '  LINUX=DIR       your own kernel checkout or source tree, which is only read'
 	@echo '  CRYPTSETUP=DIR  your own cryptsetup checkout or source tree, which is only read'
-	@echo '  ACCEL=kvm|tcg   how the guest runs (default: KVM where a trial boot works)'
+	@echo '  ACCEL=kvm|tcg   how the guest runs (default: KVM where a trial boot works); native: see README'
 	@echo
 	@echo 'make bench also takes'
 	@echo "  VARIANT='NAME=path/to/dm-crypt.ko ...'  further modules; each: the queue's patches one by one"

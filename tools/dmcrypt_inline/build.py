@@ -54,6 +54,7 @@ HOST = Arch("", "bzImage", "arch/x86/boot/bzImage")
 USER_MODE = Arch("um", "linux", "linux")
 ARCHES = {  # of a flavour; else HOST
     "native": USER_MODE,
+    "native_debug": USER_MODE,
     "clang": Arch("", compiler="clang-19", words=("CC=clang-19",)),  # 7.3 takes none older than 17
     "i386": Arch("i386"),
     "arm": _cross("arm", "arm-linux-gnueabi-"),
@@ -149,7 +150,7 @@ def prepare_kernel(tree: Tree, flavour: str) -> Prepared:
 
 
 def build_kernel(tree: Tree, flavour: str) -> Kernel:
-    """The kernel `flavour` ('fast', 'debug' or 'native') of the tree, from the cache or built now (minutes).
+    """The kernel `flavour` (one of targets.FLAVOURS) of the tree, from the cache or built now (minutes).
 
     Raises UserError as `prepare_kernel` does.
     """

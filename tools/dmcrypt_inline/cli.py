@@ -14,6 +14,7 @@ from . import commands
 from .bench import Wanted
 from .compare import TO
 from .errors import UserError
+from .machine import NATIVE
 from .outbox import Posting
 from .progress import say
 from .run import stop_all
@@ -76,7 +77,10 @@ def parser() -> argparse.ArgumentParser:
             help=f"your own {what} checkout or source tree; it is only read (default: the embedded base)",
         )
     common.add_argument(
-        "--accel", choices=("kvm", "tcg"), help="how the guest runs (default: KVM where a trial boot works, else TCG)"
+        "--accel",
+        choices=("kvm", "tcg", NATIVE),
+        help="how the guest runs (default: KVM where a trial boot works, else TCG); native is for selftest on kernels "
+        "whose debugging aids work in User-Mode Linux",
     )
     for name, text in (
         ("tree", "make build/<target>/tree, a git repository with the tags base and series"),
@@ -187,6 +191,8 @@ def clean_environment() -> None:
 def main(arguments: Sequence[str]) -> int:
     """Run one stage; returns the exit status: 0 done, 1 failed, 130 interrupted."""
     given = parser().parse_args(arguments)
+    if given.accel == NATIVE and given.stage != "selftest":
+        parser().error("--accel native (ACCEL=native) is for selftest only")
     clean_environment()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)

@@ -22,7 +22,7 @@ from .gitrepo import git
 from .here import measure_here
 from .host import ensure_packages, enter_python_env, python_env
 from .lint import source_checks
-from .machine import Machine
+from .machine import NATIVE, Machine
 from .mutants import SAMPLE, Mutant, named
 from .outbox import Posting
 from .own_tests import run_own_tests
@@ -30,7 +30,7 @@ from .paths import BUILD, log_dir
 from .progress import clock, say
 from .results import Counts
 from .series import Tree, apply_series
-from .targets import CRYPTSETUP, DEFAULT, TARGETS, Target, get_target
+from .targets import CRYPTSETUP, DEFAULT, NATIVE_DEBUG, TARGETS, Target, get_target
 from .workloads import get_plan
 
 
@@ -200,12 +200,9 @@ def _run_parts(parts: Mapping[str, Callable[[], Counts]]) -> Counts:
 
 
 def _guest_tests(target: Target, request: Request) -> Counts:
-    if target.defects and request.target_name is None:  # another debug kernel and its guests: twelve minutes
-        say(f"skip guest_tests_of_{target.name}: they run when they are asked for: make test TARGET={target.name}")
-        return Counts(0, 0, 1)
     made = request.tree(target)
     if target.defects:
-        return suites.test_fixes(_machine(request, made, "debug", ("base", "series")), target.defects)
+        return suites.test_fixes(_machine(request, made, NATIVE_DEBUG, ("base", "series")), target.defects)
     sample = named(SAMPLE)
     debug = _machine(request, made, "debug", ("series",), sample)
     return suites.test(debug, _machine(request, made, "native", ("base", "series")), sample)
@@ -215,7 +212,13 @@ def selftest(request: Request) -> int:
     """The kselftests on the debug kernel; status 1 when one failed."""
     target = request.kernel_target()
     ensure_packages("base", "build", "cryptsetup", "guest")
-    machine = _machine(request, request.tree(target), "debug", (request.variant,))
+    flavour = "debug"
+    if request.accel == NATIVE:
+        flavour = NATIVE_DEBUG
+        if flavour not in target.fragments:
+            able = ", ".join(name for name, other in TARGETS.items() if flavour in other.fragments)
+            raise UserError(f"User-Mode Linux has no debugging aids in {target.name}\n  ACCEL=native takes: {able}")
+    machine = _machine(request, request.tree(target), flavour, (request.variant,))
     return _close(suites.selftest(machine, request.quick, request.variant))
 
 

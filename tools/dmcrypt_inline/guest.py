@@ -21,7 +21,9 @@ from .run import CommandError, run
 from .targets import TOOLS
 
 GUEST_SCRIPTS = TOOLS / "guest"
-SHARE = "run/guest"  # where the guest finds the shared directory; enter.sh knows it too
+INIT = GUEST_SCRIPTS / "init.sh"
+SHARE = "run/guest"  # where the guest finds the shared directory; init.sh and enter.sh know it too
+SHARE_TAG = "virtme.initmount0"  # what virtme-run calls the first --rwdir
 # The emulator runs the string instructions that "erms" advertises byte by byte,
 # which makes every copy in kernel and libc look far too dear.
 CPU = "max,-erms"
@@ -29,11 +31,16 @@ GRACE = 20.0  # seconds for what a guest still has to say after its kernel's fir
 POLL = 0.2  # seconds between two looks at what the guest wrote
 TAIL_LINES = 25
 
-# An oops or a panic ends the guest: virtme-run adds panic=-1 and -no-reboot, User-Mode Linux ends by itself.
+# An oops or a panic ends the guest: with panic=-1 what virtme-run starts, User-Mode Linux by itself.
 KERNEL_ARGS = ("loglevel=7", "oops=panic")
 # The root never changes under the guest, so it may cache all of it; the shared directory is not cached.
 # HPET, the default clock under TCG, costs more than the I/O under test.
 EMULATED_ARGS = (
+    "console=ttyS0",
+    "earlyprintk=serial,ttyS0,115200",
+    "panic=-1",
+    "ro",
+    "rootfstype=9p",
     "rootflags=version=9p2000.L,trans=virtio,access=any,msize=524288,cache=loose",
     "clocksource=tsc",
     "tsc=reliable",
@@ -122,12 +129,11 @@ def run_guest(
     kernel_args = (*KERNEL_ARGS, *kernel_args)
     if kernel.arch == USER_MODE:
         pidfile = uml.pid_file(out / "uml")
-        init = GUEST_SCRIPTS / "native.sh"
-        argv = uml.command(kernel, init, script, share=share, place=out / "uml", memory=memory, kernel_args=kernel_args)
+        argv = uml.command(kernel, INIT, script, share=share, place=out / "uml", memory=memory, kernel_args=kernel_args)
     else:
         pidfile = out / "qemu.pid"
-        argv = _virtme_run(kernel, script, share, accel=accel, cpus=cpus, memory=memory, kernel_args=kernel_args)
-        argv += ["--qemu-opts", "-name", "guest", "-pidfile", pidfile]
+        argv = _virtme_run(kernel, share, accel=accel, cpus=cpus, memory=memory)
+        argv += ["--qemu-opts", "-name", "guest", "-pidfile", pidfile, *_append(script, kernel_args)]
         argv += [] if accel == "kvm" else ["-cpu", cpu]
         argv += qemu_args
     watch = _Watch(
@@ -161,16 +167,18 @@ def run_guest(
     )
 
 
-def _virtme_run(
-    kernel: Kernel, script: str, share: Path, *, accel: str, cpus: int, memory: str, kernel_args: Sequence[str]
-) -> list[str | Path]:
+def _virtme_run(kernel: Kernel, share: Path, *, accel: str, cpus: int, memory: str) -> list[str | Path]:
     argv: list[str | Path] = [host.python_env() / "bin" / "virtme-run", "--kimg", kernel.image, "--mods", "none"]
     argv += ["--root", "/", "--force-9p", "--disable-microvm", "--rwdir", f"{SHARE}={share}"]
     argv += ["--memory", memory, "--cpus", str(cpus), "--show-boot-console"]
-    argv += ["--script-sh", f"/{SHARE}/input/guest/enter.sh {shlex.quote(script)}"]
-    for arg in (*EMULATED_ARGS, *kernel_args):
-        argv += ["--kopt", arg]
+    argv += ["--script-sh", "true"]  # so that it wants no terminal; what boots is told by _append
     return argv if accel == "kvm" else [*argv, "--disable-kvm"]
+
+
+def _append(script: str, kernel_args: Sequence[str]) -> list[str]:
+    """QEMU's option for the kernel's command line, in place of virtme-run's, which ends with its own first program."""
+    started = (f'init="{INIT}"', f"guest_share={SHARE_TAG}", f"guest_script={script}")
+    return ["-append", " ".join((*EMULATED_ARGS, *kernel_args, *started))]
 
 
 def _prepare(kernel: Kernel, out: Path, inputs: Mapping[str, Path], env: Mapping[str, str]) -> Path:

@@ -10,6 +10,8 @@ from .build import USER_MODE, Kernel, Module
 from .build_cryptsetup import Cryptsetup
 from .series import Tree
 
+NATIVE = "native"  # the accelerator of User-Mode Linux: none
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -25,10 +27,10 @@ class Machine:
     wanted_accel: str | None
 
     def accel(self) -> str:
-        """The accelerator that works, tried once (see accel.py); "native" for User-Mode Linux.
+        """The accelerator that works, tried once (see accel.py); NATIVE for User-Mode Linux.
 
         Raises UserError when the wanted one does not work.
         """
         if self.kernel.arch == USER_MODE:
-            return "native"
+            return NATIVE
         return accel.choose(self.kernel, self.wanted_accel)

@@ -16,11 +16,13 @@ from .paths import REPO
 
 TOOLS = REPO / "tools"
 CONFIG = TOOLS / "config"
-FLAVOURS = ("fast", "debug", "native")  # of kernels that run
+NATIVE_DEBUG = "native_debug"
+FLAVOURS = ("fast", "debug", "native", NATIVE_DEBUG)  # of kernels that run
 # Kernels that are only configured, for dm-crypt to be compiled against: the fast one but for one thing, or for
 # other processors.
 NEAR_FAST = ("clang", "preempt", "preempt_none", "one_cpu", "no_keys")
 ELSEWHERE = ("i386", "arm", "s390")
+USER_MODE = (CONFIG / "guest.config", CONFIG / "native.config")
 DEFAULT = "linux-5.8"  # where one target is meant and none is named
 CRYPTSETUP = "cryptsetup-2.3"  # the target whose programs the guests use
 
@@ -119,7 +121,7 @@ CRYPTSETUP_PRODUCTS = (
 
 
 def linux_fragments(*own: Path, without: tuple[str, ...] = ()) -> dict[str, tuple[Path, ...]]:
-    """The config fragments of all flavours but native and those `without` which the target does.
+    """The config fragments of all flavours but those of User-Mode Linux and those `without` which the target does.
 
     `own`, what is different in its tree, wins; only what makes one of NEAR_FAST and ELSEWHERE different comes
     later (clang needs nothing).
@@ -161,7 +163,7 @@ TARGETS: dict[str, Target] = {
             commit="48778464bb7d346b47157d21ffde2af6b2d39110",
             abi={"drivers/md/dm-crypt.c": NEW_FLAGS},
             source="drivers/md/dm-crypt.c",
-            fragments=linux_fragments() | {"native": (CONFIG / "guest.config", CONFIG / "native.config")},
+            fragments=linux_fragments() | {"native": USER_MODE},
             lacks=("zoned_writes_stay_in_order",),
         ),
         Target(
@@ -185,7 +187,15 @@ TARGETS: dict[str, Target] = {
             prefixes=("dm crypt: ", "Documentation: ", "selftests: "),
             abi={"drivers/md/dm-crypt.c": FLAGS},
             source="drivers/md/dm-crypt.c",
-            fragments=linux_fragments(CONFIG / "linux-7.3.config", without=("preempt_none",)),  # x86 gave it up
+            fragments=linux_fragments(CONFIG / "linux-7.3.config", without=("preempt_none",))  # x86 gave it up
+            | {
+                NATIVE_DEBUG: (
+                    *USER_MODE,
+                    CONFIG / "debug.config",
+                    CONFIG / "linux-7.3.config",
+                    CONFIG / "native_debug.config",
+                )
+            },
             has_flags=True,
             defects=(
                 "async_write_waits_for_tags",

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The first program of ours in a guest: enter.sh SCRIPT
+# What every guest does: enter.sh SCRIPT
 #
 # The host's root is read-only here; what a script writes goes to tmpfs or to
 # $RESULTS, a directory shared with the host. What it prints goes to a file that
@@ -30,11 +30,8 @@ printf '#!/bin/sh\nexec modprobe -d %s "$@"\n' "$modules" >/run/modprobe
 chmod 755 /run/modprobe
 echo /run/modprobe >/proc/sys/kernel/modprobe
 
-# virtme-ng starts a udev daemon where the host has one. It opens every new device,
-# at any time: only tests that need it are to have it. Without, device mapper's tools
-# make their nodes themselves.
-udevadm control --exit 2>/dev/null
-rm -rf /run/udev
+# No udev: it opens every new device, at any time. Without, device mapper's tools make
+# their nodes themselves.
 export DM_DISABLE_UDEV=1
 
 # shellcheck source=/dev/null

@@ -132,10 +132,13 @@ def stubbed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return ran
 
 
-def test_guests_of_a_target_with_defects_run_when_it_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    every = commands.Request(None, {}, None)
-    assert commands._guest_tests(get_target("linux-7.3"), every) == Counts(0, 0, 1)
-    assert "make test TARGET=linux-7.3" in capsys.readouterr().out
+def test_native_guests_are_refused_where_they_cannot_be(capsys: pytest.CaptureFixture[str], stubbed: list[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["demo", "--accel", "native"])
+    assert "for selftest only" in capsys.readouterr().err
+    assert cli.main(["selftest", "--target", "linux-5.8", "--accel", "native"]) == 1
+    assert "ACCEL=native takes: linux-7.3" in capsys.readouterr().err
+    assert stubbed == []
 
 
 @pytest.mark.parametrize(
