@@ -22,9 +22,9 @@ OUTBOX = --sign '$(subst ','\'',$(SIGN))' $(if $(TRAILER),--trailer '$(subst ','
 
 help:
 	@echo 'make demo     from nothing to a booted kernel with inline dm-crypt, shown and measured'
-	@echo 'make test     every check and test (guests of linux-7.3: when it is named); the last line counts them'
+	@echo 'make test     every check and test; the last line counts them'
 	@echo 'make check    the checks that need no guest'
-	@echo 'make selftest the kselftests on the debug kernel, in full (QUICK=1: as make test runs them)'
+	@echo 'make selftest the tests in guests, in full: kselftests on the debug kernel (QUICK=1: as make test runs them)'
 	@echo 'make bench    the measurements: PLAN=quick|w1|w2|w3|w4|w5|curves|full (default: full, up to 40 minutes)'
 	@echo 'make mutants  drivers that are wrong on purpose: which test catches which'
 	@echo 'make bisect-check  the kselftests, in short, on every commit of the queue (hours)'
@@ -39,7 +39,9 @@ help:
 	@echo '  TARGET=NAME     linux-5.8, linux-7.3 or cryptsetup-2.3 (default: all for test and check, else linux-5.8)'
 	@echo '  LINUX=DIR       your own kernel checkout or source tree, which is only read'
 	@echo '  CRYPTSETUP=DIR  your own cryptsetup checkout or source tree, which is only read'
-	@echo '  ACCEL=kvm|tcg   how the guest runs (default: KVM where a trial boot works); native: see README'
+	@echo '  ACCEL=kvm|tcg   how the guest runs (default: KVM where a trial boot works)'
+	@echo
+	@echo 'make selftest also takes ACCEL=native with linux-7.3: under User-Mode Linux, in a quarter of an hour'
 	@echo
 	@echo 'make bench also takes'
 	@echo "  VARIANT='NAME=path/to/dm-crypt.ko ...'  further modules; each: the queue's patches one by one"

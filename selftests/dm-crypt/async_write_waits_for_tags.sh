@@ -14,8 +14,10 @@ here=$(dirname "$0")
 # writes_wait MODE: a slow disk with 2 tags, 128 requests for them.
 writes_wait() {
 	io_goes_well "$1" "$ASYNC_XTS" 64 "irqmode=2 completion_nsec=200000 hw_queue_depth=2" \
-		"--bs=64k --iodepth=64 --numjobs=2 --size=16M --offset_increment=32M"
+		"--bs=64k --iodepth=64 --numjobs=2 --size=${MIB}M --offset_increment=32M"
 }
+
+MIB=$(full_or_quick 16 4) # of a job
 
 needs fio null_blk flags async
 

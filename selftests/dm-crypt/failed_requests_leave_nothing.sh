@@ -43,10 +43,11 @@ kmemleak_finds_nothing() {
 	local leaks=$DEBUGFS/kmemleak
 
 	mountpoint -q $DEBUGFS || mount -t debugfs none $DEBUGFS 2>/dev/null
-	if ! { echo scan >$leaks; } 2>/dev/null; then
+	if ! { echo scan=off >$leaks; } 2>/dev/null; then
 		skip "needs CONFIG_DEBUG_KMEMLEAK, and kmemleak=on"
 		return
 	fi
+	defer sh -c "echo scan=on >$leaks"
 	echo clear >$leaks
 	null_disk leaking 16 irqmode=2 completion_nsec=10000
 	below failing-disk flakey "$DISK" 0 0 3600

@@ -4,6 +4,7 @@
 # Claim: the flags can be switched by reloading the table while I/O runs: no
 # error, no wrong data, and each table says what was loaded.
 # Needs: root, dmsetup, fio, null_blk. Endangers: nothing but devices of its own.
+# CPUs: 2
 
 here=$(dirname "$0")
 . "$here/ktap.sh"
@@ -40,7 +41,7 @@ every_switch_keeps_data() {
 }
 
 SPAN=$(full_or_quick 60 0) # seconds
-MIB=$(full_or_quick 24 8) # of one run of the I/O
+MIB=$(full_or_quick 24 4) # of one run of the I/O
 
 needs fio null_blk flags async
 

@@ -5,12 +5,13 @@
 # Needs: root, dmsetup, fio, null_blk, cryptd. The queue is full sooner when the
 # kernel was booted with cryptd.cryptd_max_cpu_qlen=4.
 # Endangers: nothing but devices of its own.
+# CPUs: 2
 
 here=$(dirname "$0")
 . "$here/ktap.sh"
 . "$here/dm_crypt.sh"
 
-MIB=$(full_or_quick 8 4) # of a job
+MIB=$(full_or_quick 8 2) # of a job
 
 # no_io_fails MODE CIPHER: 2 jobs of 32 requests of 128 sectors each are more
 # than any queue takes, cryptd's default of 1000 included.
@@ -23,7 +24,7 @@ no_io_fails() {
 # the same queue. Each writer has one request there for an IV and one for data.
 no_iv_fails() {
 	io_goes_well "$1" "$2" 32 "irqmode=2 completion_nsec=20000" \
-		"--bs=16k --iodepth=4 --numjobs=8 --size=4M --offset_increment=8M"
+		"--bs=16k --iodepth=4 --numjobs=8 --size=$((MIB / 2))M --offset_increment=8M"
 }
 
 needs fio null_blk flags async

@@ -14,7 +14,7 @@ here=$(dirname "$0")
 # iv_does_not_sleep IRQMODE MODE CIPHER KEY_BYTES
 iv_does_not_sleep() {
 	io_goes_well "$2" "$3" "$4" "irqmode=$1 completion_nsec=10000" \
-		"--bs=16k --iodepth=16 --size=4M"
+		"--bs=16k --iodepth=16 --size=$(full_or_quick 4 1)M"
 }
 
 needs fio null_blk flags async

@@ -10,6 +10,7 @@ here=$(dirname "$0")
 . "$here/dm_crypt.sh"
 
 ROUNDS=$(full_or_quick 8 2)
+MIB=$((2 * ROUNDS + 2)) # of I/O, which should outlast the rounds
 
 # io_waits_for_the_key MODE CIPHER
 io_waits_for_the_key() {
@@ -18,7 +19,7 @@ io_waits_for_the_key() {
 	key=$(key 64)
 	null_disk wiped 32 irqmode=2 completion_nsec=20000
 	map_flags wiped "$2" 64 "$1" || return 0
-	verified_io wiped "$MAPPED" --rw=randwrite --bs=16k --iodepth=16 --size=16M \
+	verified_io wiped "$MAPPED" --rw=randwrite --bs=16k --iodepth=16 "--size=${MIB}M" \
 		--verify_backlog=32 &
 	for ((round = 0; round < ROUNDS; round++)); do
 		dmsetup suspend "$name" || broken "dmsetup suspend failed"

@@ -4,6 +4,7 @@
 # Claim: many mappings live side by side and go again, used and unused ones, and
 # leave neither devices nor references to the module behind.
 # Needs: root, dmsetup, fio, null_blk. Endangers: nothing but devices of its own.
+# CPUs: 2
 
 here=$(dirname "$0")
 . "$here/ktap.sh"

@@ -14,7 +14,7 @@ here=$(dirname "$0")
 # reads_do_not_sleep IRQMODE MODE CIPHER KEY_BYTES
 reads_do_not_sleep() {
 	io_goes_well "$2" "$3" "$4" "irqmode=$1 completion_nsec=10000" \
-		"--bsrange=4k-64k --bs_unaligned=0 --iodepth=32 --size=8M"
+		"--bsrange=4k-64k --bs_unaligned=0 --iodepth=32 --size=$(full_or_quick 8 2)M"
 }
 
 needs fio null_blk flags async

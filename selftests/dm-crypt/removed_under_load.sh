@@ -6,6 +6,7 @@
 # Needs: root, dmsetup, fio, null_blk; CONFIG_KASAN makes it certain. Unloading
 # needs dm-crypt as a module that nobody else uses.
 # Endangers: nothing but devices of its own.
+# CPUs: 2
 
 here=$(dirname "$0")
 . "$here/ktap.sh"

@@ -10,7 +10,7 @@ here=$(dirname "$0")
 . "$here/ktap.sh"
 . "$here/dm_crypt.sh"
 
-IO="--rw=randwrite --bsrange=4k-64k --iodepth=16 --size=$(full_or_quick 16 8)M"
+IO="--rw=randwrite --bsrange=4k-64k --iodepth=16 --size=$(full_or_quick 16 4)M"
 
 # over NAME TABLE: a mapping of another target; $MAPPED is its path then.
 over() {

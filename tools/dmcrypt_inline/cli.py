@@ -90,7 +90,10 @@ def parser() -> argparse.ArgumentParser:
         ),
         ("test", "check, the tools' own tests, and the guest tests; the last line counts them"),
         ("demo", "from nothing to a booted kernel with inline dm-crypt, shown and measured"),
-        ("selftest", "the kselftests of selftests/dm-crypt on the debug kernel, in a guest"),
+        (
+            "selftest",
+            "the kselftests of selftests/dm-crypt on the debug kernel, in a guest; or the tests of cryptsetup",
+        ),
         ("bench", "measure base, series and other dm-crypt modules in one guest boot, or the running kernel"),
         ("mutants", "each driver that is wrong on purpose against the selftests that must catch it (takes long)"),
         ("bisect-check", "the kselftests in their short form on every commit of the queue (takes hours)"),

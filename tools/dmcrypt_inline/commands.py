@@ -205,19 +205,20 @@ def _guest_tests(target: Target, request: Request) -> Counts:
         return suites.test_fixes(_machine(request, made, NATIVE_DEBUG, ("base", "series")), target.defects)
     sample = named(SAMPLE)
     debug = _machine(request, made, "debug", ("series",), sample)
-    return suites.test(debug, _machine(request, made, "native", ("base", "series")), sample)
+    return suites.test(debug, _machine(request, made, NATIVE, ("base", "series")), sample)
 
 
 def selftest(request: Request) -> int:
-    """The kselftests on the debug kernel; status 1 when one failed."""
-    target = request.kernel_target()
+    """The kselftests on the debug kernel, or the tests of cryptsetup; status 1 when one failed."""
     ensure_packages("base", "build", "cryptsetup", "guest")
-    flavour = "debug"
-    if request.accel == NATIVE:
-        flavour = NATIVE_DEBUG
-        if flavour not in target.fragments:
-            able = ", ".join(name for name, other in TARGETS.items() if flavour in other.fragments)
-            raise UserError(f"User-Mode Linux has no debugging aids in {target.name}\n  ACCEL=native takes: {able}")
+    if request.target().name == CRYPTSETUP:
+        kernel = request.tree(get_target(DEFAULT))
+        return _close(suites.of_cryptsetup(_machine(request, kernel, NATIVE, ("base", "series")), request.quick))
+    target = request.kernel_target()
+    flavour = NATIVE_DEBUG if request.accel == NATIVE else "debug"
+    if flavour not in target.fragments:
+        able = ", ".join(name for name, other in TARGETS.items() if flavour in other.fragments)
+        raise UserError(f"User-Mode Linux has no debugging aids in {target.name}\n  ACCEL=native takes: {able}")
     machine = _machine(request, request.tree(target), flavour, (request.variant,))
     return _close(suites.selftest(machine, request.quick, request.variant))
 

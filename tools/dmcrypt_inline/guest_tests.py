@@ -85,6 +85,14 @@ def kernel_arguments(test: str) -> tuple[str, ...]:
     return _said(test, "# Kernel arguments: ")
 
 
+def cpus(test: str, quick: bool) -> int:
+    """How many CPUs its guest has: one in the short form, unless it says "# CPUs: 2" at its top.
+
+    Two emulated CPUs take far longer than one for most tests: they wait for each other.
+    """
+    return 1 if quick and not _said(test, "# CPUs: 2") else 2
+
+
 def replaced(usual: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
     """The usual kernel arguments with the wanted ones, of the same name or new, in their place."""
     by_name = {argument.partition("=")[0]: argument for argument in (*usual, *wanted)}
@@ -114,20 +122,21 @@ class Guests:
     grace: float = GRACE
     fail_fast: bool = False
     kernel_args: Sequence[str] = KERNEL_ARGS
+    memory: str = "2G"  # debugging aids walk through all of it
 
     def run(self, module: Module, tests: Sequence[str], timeout: float) -> list[TestResult]:
         """Run the tests against a module; each guest has `timeout` seconds.
 
         A guest that ends too early costs only the test that did it: the rest run
-        in another one, as do those that want other kernel arguments. Raises UserError
+        in another one, as do those that want to be booted with something else. Raises UserError
         when a guest does not get to its first test.
         """
         results: list[TestResult] = []
-        left = sorted(tests, key=kernel_arguments)
+        left = sorted(tests, key=self.boot)
         first = left[:1]
         while left:
             out = self.out if left[:1] == first else self.out.with_name(f"{self.out.name}-from-{Path(left[0]).name}")
-            alike = [test for test in left if kernel_arguments(test) == kernel_arguments(left[0])]
+            alike = [test for test in left if self.boot(test) == self.boot(left[0])]
             batch = self._boot(module, alike, out, timeout)
             ended = [result for result in batch if result.status is not None]
             if len(ended) < len(batch):
@@ -138,6 +147,10 @@ class Guests:
             results += ended
             left = left[len(ended) :]
         return results
+
+    def boot(self, test: str) -> tuple[int, tuple[str, ...]]:
+        """What the test's guest is booted with: CPUs, and the test's own kernel arguments."""
+        return cpus(test, self.quick), kernel_arguments(test)
 
     def _boot(self, module: Module, tests: Sequence[str], out: Path, timeout: float) -> list[TestResult]:
         guest = run_guest(
@@ -156,6 +169,8 @@ class Guests:
                 "DM_CRYPT_QUICK": "1" if self.quick else "",
                 "KTAP_FAIL_FAST": "1" if self.fail_fast else "",
             },
+            cpus=cpus(tests[0], self.quick),
+            memory=self.memory,
             kernel_args=replaced(self.kernel_args, kernel_arguments(tests[0])),
             expected=[pattern for test in tests for pattern in provoked(test)],
             grace=self.grace,

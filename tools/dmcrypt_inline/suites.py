@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from .build import Module
-from .guest_tests import Guests, TestResult, kernel_arguments, names, total
+from .guest_tests import Guests, TestResult, names, total
 from .machine import Machine
 from .mutants import GROUP, Mutant, Proof, counts, prove, table
 from .paths import build_dir
@@ -20,9 +20,8 @@ from .targets import get_target
 QUICK_SECONDS, FULL_SECONDS = 3600.0, 10800.0  # against a guest that hangs, not to hurry one
 CRYPTSETUP_SECONDS = 4800.0
 AT_ONCE = 2  # guests: each mostly keeps one CPU busy
-# Guests for the kselftests that want no kernel arguments of their own, for each of AT_ONCE: tests take from seconds
-# to minutes, a boot 20 seconds.
-SHARES = {"quick": 2, "full": 4}
+# kselftests for one guest: they take from seconds to minutes, a boot 20 seconds.
+SHARE = {"quick": 6, "full": 3}
 
 Outcome = TestResult | Proof
 Job = Callable[[], Sequence[Outcome]]
@@ -36,10 +35,25 @@ def _guests(machine: Machine, stage: str, *, quick: bool) -> Guests:
     return Guests(kernel, machine.cryptsetup, chosen, out, quick)
 
 
+def _for_cryptsetup(machine: Machine, stage: str, *, quick: bool) -> Guests:
+    """Guests with memory for the hashing of passphrases, and a kernel as it comes."""
+    return replace(_guests(machine, stage, quick=quick), kernel_args=(), memory="3G")
+
+
 def selftest(machine: Machine, quick: bool, variant: str) -> Counts:
     """The kselftests against a variant, each line as it comes. Writes build/<target>/selftest/results.json."""
     guests = _guests(machine, "selftest", quick=quick)
     return _close(machine, guests, "selftest", _found(_selftests(guests, machine.modules[variant], names(GROUP))))
+
+
+def of_cryptsetup(machine: Machine, quick: bool) -> Counts:
+    """cryptsetup's tests, with and without the queue in the kernel. Writes build/<target>/cryptsetup/results.json."""
+    guests = _for_cryptsetup(machine, "cryptsetup", quick=quick)
+    jobs: list[Job] = [
+        partial(_cryptsetup, guests, machine.modules["series"]),
+        partial(_on_base, guests, machine.modules["base"]),
+    ]
+    return _close(machine, guests, "cryptsetup", _found(jobs))
 
 
 def bisect_check(machine: Machine) -> Counts:
@@ -69,7 +83,7 @@ def mutants(machine: Machine, chosen: Sequence[Mutant]) -> Counts:
 def test(debug: Machine, fast: Machine, sample: Sequence[Mutant]) -> Counts:
     """The quick selftests on the debug kernel, cryptsetup's tests on both drivers, a sample of the mutants."""
     guests = _guests(debug, "test", quick=True)
-    quiet = replace(_guests(fast, "test", quick=True), kernel_args=())
+    quiet = _for_cryptsetup(fast, "test", quick=True)
     found = _found(
         [
             partial(_cryptsetup, quiet, fast.modules["series"]),  # the longest first: the last ones end together
@@ -113,12 +127,14 @@ def _selftests(guests: Guests, module: Module, tests: Sequence[str]) -> list[Job
 
     A guest gets few tests and then makes way, so that the last ones end together.
     """
-    by_arguments: dict[tuple[str, ...], list[str]] = {}
+    by_boot: dict[tuple[int, tuple[str, ...]], list[str]] = {}
     for test in tests:
-        by_arguments.setdefault(kernel_arguments(test), []).append(test)
-    usual = by_arguments.pop((), [])
-    shares = AT_ONCE * SHARES["quick" if guests.quick else "full"]
-    parts = [*by_arguments.values(), *(part for part in (usual[number::shares] for number in range(shares)) if part)]
+        by_boot.setdefault(guests.boot(test), []).append(test)
+    share = SHARE["quick" if guests.quick else "full"]
+    parts = []
+    for alike in sorted(by_boot.values(), key=len):
+        count = -(-len(alike) // share)
+        parts += [alike[number::count] for number in range(count)]
     seconds = QUICK_SECONDS if guests.quick else FULL_SECONDS
     lacks = get_target(guests.kernel.target).lacks if module.name == "series" else None
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline import cli, commands, guest_tests, own_tests
+from dmcrypt_inline import cli, commands, guest_tests, own_tests, suites
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.paths import REPO
 from dmcrypt_inline.results import Counts
@@ -138,6 +138,23 @@ def test_native_guests_are_refused_where_they_cannot_be(capsys: pytest.CaptureFi
     assert "for selftest only" in capsys.readouterr().err
     assert cli.main(["selftest", "--target", "linux-5.8", "--accel", "native"]) == 1
     assert "ACCEL=native takes: linux-7.3" in capsys.readouterr().err
+    assert stubbed == []
+
+
+def test_selftest_of_cryptsetup_runs_its_tests_in_native_guests(
+    stubbed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands.Request, "tree", lambda _self, target: target.name)
+    monkeypatch.setattr(commands, "_machine", lambda _request, *wanted: wanted)
+    ran: list[object] = []
+
+    def of_cryptsetup(machine: object, quick: bool) -> Counts:
+        ran.append((machine, quick))
+        return Counts(1, 0, 0)
+
+    monkeypatch.setattr(suites, "of_cryptsetup", of_cryptsetup)
+    assert cli.main(["selftest", "--target", "cryptsetup-2.3", "--quick"]) == 0
+    assert ran == [(("linux-5.8", "native", ("base", "series")), True)]
     assert stubbed == []
 
 

@@ -398,13 +398,18 @@ def test_the_selftests_are_divided_among_guests(
     guests = replace(make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n"), quick=form == "quick")
     every = guest_tests.names("dm-crypt")
     jobs = suites._selftests(guests, module(tmp_path, "series"), every)
-    boots = {guest_tests.kernel_arguments(test) for test in every} - {()}
-    assert len(jobs) == len(boots) + suites.AT_ONCE * suites.SHARES[form]
+    boots = [guests.boot(test) for test in every]
+    assert len(jobs) == sum(-(-boots.count(boot) // suites.SHARE[form]) for boot in set(boots))
     found = suites._found(jobs)
     assert [each.name for each in found] == every
     assert all(isinstance(each, guest_tests.TestResult) and each.counts.passed == 1 for each in found)
     assert {path.name for path in guests.out.iterdir()} >= {f"series-{number}" for number in range(len(jobs))}
     assert "    table_roundtrip: # dm-crypt/table_roundtrip" in capsys.readouterr().out.splitlines()
+
+
+def test_one_cpu_is_for_the_short_form_of_tests_that_ask_for_no_more() -> None:
+    assert [guest_tests.cpus("dm-crypt/table_roundtrip", quick) for quick in (True, False)] == [1, 2]
+    assert guest_tests.cpus("dm-crypt/removed_under_load", True) == 2
 
 
 def test_few_selftests_take_few_guests(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

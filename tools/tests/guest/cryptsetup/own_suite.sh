@@ -67,8 +67,8 @@ END
 chmod 755 "$WORK/bin/jq"
 
 with_udev
-CLAIMS=()
-for name in device-test luks2-validation-test compat-test2 api-test-2; do
-	CLAIMS+=("own_test $name")
-done
+CLAIMS=("own_test device-test" "own_test luks2-validation-test" "own_test api-test-2"
+	"own_test compat-test2")
+# The last one is none that the queue changes, and takes minutes.
+quick_claims "${CLAIMS[@]:0:3}"
 run_claims
