@@ -22,7 +22,7 @@ OUTBOX = --sign '$(subst ','\'',$(SIGN))' $(if $(TRAILER),--trailer '$(subst ','
 
 help:
 	@echo 'make demo     from nothing to a booted kernel with inline dm-crypt, shown and measured'
-	@echo 'make test     every check and test; the last line counts them'
+	@echo 'make test     every check, and the tests in their short form; the last line counts them'
 	@echo 'make check    the checks that need no guest'
 	@echo 'make selftest the tests in guests, in full: kselftests on the debug kernel (QUICK=1: as make test runs them)'
 	@echo 'make bench    the measurements: PLAN=quick|w1|w2|w3|w4|w5|curves|full (default: full, up to 40 minutes)'
@@ -41,7 +41,9 @@ help:
 	@echo '  CRYPTSETUP=DIR  your own cryptsetup checkout or source tree, which is only read'
 	@echo '  ACCEL=kvm|tcg   how the guest runs (default: KVM where a trial boot works)'
 	@echo
-	@echo 'make selftest also takes ACCEL=native with linux-7.3: under User-Mode Linux, in a quarter of an hour'
+	@echo 'make selftest also takes'
+	@echo '  TARGET=cryptsetup-2.3          the tests of cryptsetup, under User-Mode Linux'
+	@echo '  TARGET=linux-7.3 ACCEL=native  the kselftests there, in a quarter of an hour'
 	@echo
 	@echo 'make bench also takes'
 	@echo "  VARIANT='NAME=path/to/dm-crypt.ko ...'  further modules; each: the queue's patches one by one"

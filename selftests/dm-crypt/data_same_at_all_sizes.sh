@@ -5,6 +5,7 @@
 # 1 MiB, direct and buffered, by parallel jobs, on a mapping that begins at an odd
 # sector of the disk and counts its sectors from an offset.
 # Needs: root, dmsetup, fio, null_blk. Endangers: nothing but devices of its own.
+# CPUs: 2
 
 here=$(dirname "$0")
 . "$here/ktap.sh"

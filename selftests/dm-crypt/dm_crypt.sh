@@ -57,13 +57,16 @@ needs_flags() {
 
 	table="0 8 crypt cipher_null-ecb - 0 /dev/mapper/$name-zero 0"
 	needs_target crypt
-	dmsetup create "$name-zero" --table "0 8 zero" 2>/dev/null ||
-		skip_all "needs the device mapper target zero"
+	needs_target zero
+	dmsetup create "$name-zero" --table "0 8 zero" || broken "dmsetup create failed"
 	defer dmsetup remove --retry "$name-zero"
 	if ! dmsetup create "$name" --table "$table 2 ${FLAGS[both]}" 2>/dev/null; then
 		dmsetup create "$name" --table "$table" 2>/dev/null ||
 			skip_all "needs CONFIG_CRYPTO_NULL"
 		defer dmsetup remove --retry "$name"
+		! dmsetup load "$name" --table "$table 1 ${FLAGS[no_read]}" 2>/dev/null &&
+			! dmsetup load "$name" --table "$table 1 ${FLAGS[no_write]}" 2>/dev/null ||
+			broken "dm-crypt takes one of the flags, but not both"
 		skip_all "dm-crypt knows no no_read_workqueue and no_write_workqueue"
 	fi
 	defer dmsetup remove --retry "$name"
@@ -171,6 +174,21 @@ numbers_of() {
 
 	read -r major minor <<<"$(stat -Lc '%t %T' "$1")"
 	printf '%d:%d\n' "0x$major" "0x$minor"
+}
+
+# completed DEVICE: how many reads and writes.
+completed() {
+	local stat
+
+	read -r -a stat <"/sys/dev/block/$(numbers_of "$1")/stat"
+	echo $((stat[0] + stat[4]))
+}
+
+# begun DEVICE PID: wait until the process has had its first request completed there.
+begun() {
+	while [ "$(completed "$1")" -eq 0 ]; do
+		kill -0 "$2" 2>/dev/null || broken "the I/O ended by itself"
+	done
 }
 
 sectors_of() {

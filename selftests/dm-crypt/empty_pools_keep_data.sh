@@ -6,12 +6,11 @@
 # no complaint.
 # Needs: root, dmsetup, fio, null_blk, debugfs; CONFIG_FAIL_PAGE_ALLOC or, on kernels
 # where it can spare those that may wait, CONFIG_FAILSLAB.
-# Endangers: other programs may see atomic allocations fail: run it in a guest.
+# Endangers: other programs may see atomic allocations fail, and CONFIG_DEBUG_OBJECTS
+# may give up until the next boot: run it in a guest.
 #
 # Requests are held by a crypto queue, so it has to be longer than the pool.
 # Kernel arguments: cryptd.cryptd_max_cpu_qlen=1000
-#
-# CONFIG_DEBUG_OBJECTS gives up when its own allocations fail.
 # Provokes: ODEBUG: Out of memory
 
 here=$(dirname "$0")

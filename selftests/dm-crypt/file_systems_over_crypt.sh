@@ -6,6 +6,7 @@
 # Needs: root, dmsetup, fio, null_blk; mkfs.ext4 and e2fsck, mkfs.btrfs and btrfs
 # for the claims about them. Endangers: nothing but devices of its own - on
 # kernels that decrypt inline carelessly a scrub is known to crash: use a guest.
+# CPUs: 2
 
 here=$(dirname "$0")
 . "$here/ktap.sh"

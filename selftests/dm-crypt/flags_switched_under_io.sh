@@ -21,22 +21,27 @@ switch_to() {
 # every_switch_keeps_data IRQMODE CIPHER: I/O that checks what it wrote while it goes
 # on writing, in as many runs as two rounds through all modes, and $SPAN, take.
 every_switch_keeps_data() {
-	local CIPHER=$2 KEY switches=0 end=$((SECONDS + SPAN))
+	local CIPHER=$2 KEY switches=0 beside=none before load end=$((SECONDS + SPAN))
 
 	KEY=$(key 64)
 	null_disk switched 64 "irqmode=$1" completion_nsec=20000
 	map_flags switched "$CIPHER" 64 default || return 0
 	while [ $switches -lt 8 ] || [ $SECONDS -lt $end ]; do
 		verified_io switched "$MAPPED" --rw=randwrite --bsrange=4k-64k --iodepth=16 \
-			--size=${MIB}M --verify_backlog=64 &
-		while kill -0 $! 2>/dev/null; do
+			--size=${MIB}M --verify_backlog=64 --rate_iops=100 &
+		load=$!
+		begun "$MAPPED" $load
+		while kill -0 $load 2>/dev/null; do
+			before=$(completed "$MAPPED")
 			switch_to "$PREFIX-switched" "${MODES[switches % 4]}" || break
 			switches=$((switches + 1))
+			[ "$(completed "$MAPPED")" -eq "$before" ] || beside=some
 		done
-		wait $!
+		wait $load
 		want "status of the verified I/O" 0 $?
 		[ -z "$ktap_verdict" ] || break
 	done
+	want "switches beside I/O" some $beside
 	no_complaints
 }
 

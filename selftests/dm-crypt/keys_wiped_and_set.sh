@@ -4,23 +4,26 @@
 # Claim: a mapping under load can be suspended, its key wiped and set again, in
 # every mode: it does not resume without a key, and the I/O that waited goes on.
 # Needs: root, dmsetup, fio, null_blk. Endangers: nothing but devices of its own.
+# CPUs: 2
 
 here=$(dirname "$0")
 . "$here/ktap.sh"
 . "$here/dm_crypt.sh"
 
 ROUNDS=$(full_or_quick 8 2)
-MIB=$((2 * ROUNDS + 2)) # of I/O, which should outlast the rounds
+MIB=$((2 * ROUNDS + 2)) # of I/O, which has to outlast the rounds
 
 # io_waits_for_the_key MODE CIPHER
 io_waits_for_the_key() {
-	local name=$PREFIX-wiped key round
+	local name=$PREFIX-wiped key round load
 
 	key=$(key 64)
 	null_disk wiped 32 irqmode=2 completion_nsec=20000
 	map_flags wiped "$2" 64 "$1" || return 0
 	verified_io wiped "$MAPPED" --rw=randwrite --bs=16k --iodepth=16 "--size=${MIB}M" \
-		--verify_backlog=32 &
+		--verify_backlog=32 --rate_iops=200 &
+	load=$!
+	begun "$MAPPED" $load
 	for ((round = 0; round < ROUNDS; round++)); do
 		dmsetup suspend "$name" || broken "dmsetup suspend failed"
 		want "wiping the key" "" "$(dmsetup message "$name" 0 key wipe 2>&1)"
@@ -31,7 +34,8 @@ io_waits_for_the_key() {
 		want "resuming" "" "$(dmsetup resume "$name" 2>&1)"
 		want "flags" "${FLAGS[$1]}" "$(arguments_of "$name")"
 	done
-	wait $!
+	want "I/O after the last round" success "$(outcome kill -0 $load)"
+	wait $load
 	want "status of the verified I/O" 0 $?
 	no_complaints
 }

@@ -6,6 +6,7 @@
 # asynchronously and the disk has few tags: none fails, and they read back.
 # Needs: root, dmsetup, fio, null_blk with CONFIG_BLK_DEV_ZONED, a dm-crypt that takes
 # zoned disks. Endangers: nothing but devices of its own.
+# CPUs: 2
 
 here=$(dirname "$0")
 . "$here/ktap.sh"

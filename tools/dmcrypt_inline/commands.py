@@ -212,13 +212,15 @@ def selftest(request: Request) -> int:
     """The kselftests on the debug kernel, or the tests of cryptsetup; status 1 when one failed."""
     ensure_packages("base", "build", "cryptsetup", "guest")
     if request.target().name == CRYPTSETUP:
+        if request.variant != "series" or request.accel not in (None, NATIVE):
+            raise UserError("cryptsetup is tested with both drivers, under User-Mode Linux: no --variant, no ACCEL=")
         kernel = request.tree(get_target(DEFAULT))
         return _close(suites.of_cryptsetup(_machine(request, kernel, NATIVE, ("base", "series")), request.quick))
     target = request.kernel_target()
     flavour = NATIVE_DEBUG if request.accel == NATIVE else "debug"
     if flavour not in target.fragments:
         able = ", ".join(name for name, other in TARGETS.items() if flavour in other.fragments)
-        raise UserError(f"User-Mode Linux has no debugging aids in {target.name}\n  ACCEL=native takes: {able}")
+        raise UserError(f"there is no debug kernel of {target.name} for User-Mode Linux\n  ACCEL=native takes: {able}")
     machine = _machine(request, request.tree(target), flavour, (request.variant,))
     return _close(suites.selftest(machine, request.quick, request.variant))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import ktap
-from .build import Kernel, Module
+from .build import USER_MODE, Kernel, Module
 from .build_cryptsetup import Cryptsetup
 from .complaints import Complaint, scan
 from .errors import UserError
@@ -30,13 +30,15 @@ KERNEL_ARGS = ("cryptd.cryptd_max_cpu_qlen=4", "kmemleak=off")
 class TestResult:
     """One test file in one guest: what it said, its exit status (None: it never ended), the kernel's complaints.
 
-    `must_run`: it has all it needs in our guests, so that a skip of the file, or of a claim, is a failure.
+    `cpus`: of the guest. `must_run`: it has all it needs in our guests, so that a skip of the file, or of a claim,
+    is a failure.
     """
 
     name: str
     report: ktap.Report
     status: int | None
     complaints: tuple[Complaint, ...]
+    cpus: int = 0
     must_run: bool = False
 
     @property
@@ -85,14 +87,6 @@ def kernel_arguments(test: str) -> tuple[str, ...]:
     return _said(test, "# Kernel arguments: ")
 
 
-def cpus(test: str, quick: bool) -> int:
-    """How many CPUs its guest has: one in the short form, unless it says "# CPUs: 2" at its top.
-
-    Two emulated CPUs take far longer than one for most tests: they wait for each other.
-    """
-    return 1 if quick and not _said(test, "# CPUs: 2") else 2
-
-
 def replaced(usual: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
     """The usual kernel arguments with the wanted ones, of the same name or new, in their place."""
     by_name = {argument.partition("=")[0]: argument for argument in (*usual, *wanted)}
@@ -128,7 +122,7 @@ class Guests:
         """Run the tests against a module; each guest has `timeout` seconds.
 
         A guest that ends too early costs only the test that did it: the rest run
-        in another one, as do those that want to be booted with something else. Raises UserError
+        in another one, as do those that need another boot. Raises UserError
         when a guest does not get to its first test.
         """
         results: list[TestResult] = []
@@ -148,9 +142,18 @@ class Guests:
             left = left[len(ended) :]
         return results
 
+    def cpus(self, test: str) -> int:
+        """How many CPUs the test's guest has: one in the short form, unless it says "# CPUs: 2" at its top.
+
+        Two emulated CPUs take far longer than one for most tests: they wait for each
+        other. User-Mode Linux has one.
+        """
+        short = self.quick and self.accel == "tcg" and not _said(test, "# CPUs: 2")
+        return 1 if short or self.kernel.arch == USER_MODE else 2
+
     def boot(self, test: str) -> tuple[int, tuple[str, ...]]:
         """What the test's guest is booted with: CPUs, and the test's own kernel arguments."""
-        return cpus(test, self.quick), kernel_arguments(test)
+        return self.cpus(test), kernel_arguments(test)
 
     def _boot(self, module: Module, tests: Sequence[str], out: Path, timeout: float) -> list[TestResult]:
         guest = run_guest(
@@ -169,7 +172,7 @@ class Guests:
                 "DM_CRYPT_QUICK": "1" if self.quick else "",
                 "KTAP_FAIL_FAST": "1" if self.fail_fast else "",
             },
-            cpus=cpus(tests[0], self.quick),
+            cpus=self.cpus(tests[0]),
             memory=self.memory,
             kernel_args=replaced(self.kernel_args, kernel_arguments(tests[0])),
             expected=[pattern for test in tests for pattern in provoked(test)],
@@ -187,7 +190,7 @@ class Guests:
                 f"the kernel of guest {guest.name} wrote nothing to its console when {tests[0]} began: "
                 f"what it complains about would go unseen\n  console: {guest.console}"
             )
-        return [_read(guest, name, unprovoked(blamed[name], provoked(name))) for name in tests]
+        return [_read(guest, name, unprovoked(blamed[name], provoked(name)), self.cpus(name)) for name in tests]
 
 
 def blame(console: str, complaints: Sequence[Complaint], tests: Sequence[str]) -> dict[str, tuple[Complaint, ...]]:
@@ -206,13 +209,14 @@ def unprovoked(complaints: Sequence[Complaint], patterns: Sequence[str]) -> tupl
     return tuple(c for c in complaints if not any(re.search(pattern, c.first) for pattern in patterns))
 
 
-def _read(guest: GuestResult, name: str, complaints: tuple[Complaint, ...]) -> TestResult:
+def _read(guest: GuestResult, name: str, complaints: tuple[Complaint, ...], cpus: int) -> TestResult:
     said, status = guest.results / f"{name}.ktap", guest.results / f"{name}.status"
     return TestResult(
         name=name,
         report=ktap.parse(said.read_text(errors="replace") if said.exists() else ""),
         status=int(status.read_text()) if status.exists() else None,
         complaints=complaints,
+        cpus=cpus,
     )
 
 

@@ -17,7 +17,7 @@ NATIVE = "native"  # the accelerator of User-Mode Linux: none
 class Machine:
     """The queue's tree, a kernel, its dm-crypt modules by variant, the patched cryptsetup, and the accelerator.
 
-    `wanted_accel` is what the user asked for: "kvm", "tcg" or None.
+    `wanted_accel` is what the user asked for: "kvm", "tcg", NATIVE or None.
     """
 
     tree: Tree

@@ -47,7 +47,7 @@ def selftest(machine: Machine, quick: bool, variant: str) -> Counts:
 
 
 def of_cryptsetup(machine: Machine, quick: bool) -> Counts:
-    """cryptsetup's tests, with and without the queue in the kernel. Writes build/<target>/cryptsetup/results.json."""
+    """cryptsetup's tests, with and without the queue in the kernel. Writes build/<kernel>/cryptsetup/results.json."""
     guests = _for_cryptsetup(machine, "cryptsetup", quick=quick)
     jobs: list[Job] = [
         partial(_cryptsetup, guests, machine.modules["series"]),
@@ -123,9 +123,9 @@ def _to_prove(guests: Guests, machine: Machine, chosen: Sequence[Mutant]) -> lis
 
 
 def _selftests(guests: Guests, module: Module, tests: Sequence[str]) -> list[Job]:
-    """The kselftests `tests` as jobs of one guest each: those that want a boot of their own first, then equal shares.
+    """The kselftests `tests` as jobs of one guest each: a guest for those that need the same boot.
 
-    A guest gets few tests and then makes way, so that the last ones end together.
+    The rarest boots come first, and no guest gets more than SHARE tests, so that the last ones end together.
     """
     by_boot: dict[tuple[int, tuple[str, ...]], list[str]] = {}
     for test in tests:

@@ -155,6 +155,7 @@ def test_selftest_of_cryptsetup_runs_its_tests_in_native_guests(
     monkeypatch.setattr(suites, "of_cryptsetup", of_cryptsetup)
     assert cli.main(["selftest", "--target", "cryptsetup-2.3", "--quick"]) == 0
     assert ran == [(("linux-5.8", "native", ("base", "series")), True)]
+    assert cli.main(["selftest", "--target", "cryptsetup-2.3", "--variant", "base"]) == 1
     assert stubbed == []
 
 

@@ -407,9 +407,16 @@ def test_the_selftests_are_divided_among_guests(
     assert "    table_roundtrip: # dm-crypt/table_roundtrip" in capsys.readouterr().out.splitlines()
 
 
-def test_one_cpu_is_for_the_short_form_of_tests_that_ask_for_no_more() -> None:
-    assert [guest_tests.cpus("dm-crypt/table_roundtrip", quick) for quick in (True, False)] == [1, 2]
-    assert guest_tests.cpus("dm-crypt/removed_under_load", True) == 2
+def test_one_cpu_is_for_the_short_form_of_tests_that_ask_for_no_more(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guests = replace(make_guests(kernel, tmp_path, monkeypatch, ""), accel="tcg", quick=True)
+    assert guests.cpus("dm-crypt/table_roundtrip") == 1
+    assert guests.cpus("dm-crypt/removed_under_load") == 2
+    assert replace(guests, quick=False).cpus("dm-crypt/table_roundtrip") == 2
+    assert replace(guests, accel="kvm").cpus("dm-crypt/table_roundtrip") == 2
+    native = replace(guests, kernel=replace(kernel, arch=USER_MODE), quick=False)
+    assert native.cpus("dm-crypt/removed_under_load") == 1
 
 
 def test_few_selftests_take_few_guests(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

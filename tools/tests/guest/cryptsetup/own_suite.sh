@@ -69,6 +69,6 @@ chmod 755 "$WORK/bin/jq"
 with_udev
 CLAIMS=("own_test device-test" "own_test luks2-validation-test" "own_test api-test-2"
 	"own_test compat-test2")
-# The last one is none that the queue changes, and takes minutes.
+# The queue does not change the last one, which takes minutes.
 quick_claims "${CLAIMS[@]:0:3}"
 run_claims
