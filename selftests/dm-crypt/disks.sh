@@ -83,9 +83,12 @@ completed() {
 	echo $((stat[0] + stat[4]))
 }
 
-# begun DEVICE PID: wait until the process has had its first request completed there.
+# begun DEVICE PID: wait until a request of the process, just started, is completed there.
 begun() {
-	while [ "$(completed "$1")" -eq 0 ]; do
+	local before
+
+	before=$(completed "$1")
+	while [ "$(completed "$1")" -eq "$before" ]; do
 		kill -0 "$2" 2>/dev/null || broken "the I/O ended by itself"
 	done
 }
