@@ -15,6 +15,7 @@ from .targets import TARGETS, TOOLS
 
 SHELL = re.compile(r"#!\s*\S*(/|env )(ba|da)?sh\b")
 PYTHON = re.compile(r"#!.*\bpython3?\b")
+WORKFLOWS = Path(".github", "workflows")
 IGNORED_WORDS = TOOLS / "codespell-ignore.txt"
 NO_SOURCE = {".git", "build", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
 
@@ -29,6 +30,7 @@ def source_checks(env: Path, log: Path) -> list[Check]:
         Check("ruff_format_is_silent", lambda: _silent([tools / "ruff", "format", "--diff", *python_sources()], log)),
         Check("mypy_strict_is_silent", lambda: _silent(mypy, log)),
         Check("codespell_is_silent", lambda: _codespell(tools, log)),
+        Check("workflows_are_valid", lambda: _workflows(tools, log)),
         Check("no_registry_host_is_named", lambda: _no_hosts(tools, log)),
         Check("figures_are_those_of_their_results", lambda: _figures(tools, log)),
         Check("no_path_of_this_machine_is_named", _no_paths),
@@ -104,6 +106,17 @@ def _figures(tools: Path, log: Path) -> None:
     if not any(figures.results_of(target).is_file() for target in TARGETS.values()):
         raise Skipped(f"no results are kept in {figures.FIGURES.relative_to(REPO)} yet")
     _silent([tools / "python", TOOLS / "dmcrypt-inline", "figures", "--check"], log)
+
+
+def _workflows(tools: Path, log: Path) -> None:
+    """Against the published schema of workflow files, and each command "make STAGE" against the Makefile."""
+    workflows = [path for path in sources() if path.relative_to(REPO).is_relative_to(WORKFLOWS)]
+    if not workflows:
+        raise Skipped(f"there is nothing in {WORKFLOWS}")
+    _silent([tools / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows], log)
+    stages = " ".join(re.findall(r"^\.PHONY: (.*)", (REPO / "Makefile").read_text(), re.MULTILINE)).split()
+    named = [(path, stage) for path in workflows for stage in re.findall(r"run: make ([\w-]+)", path.read_text())]
+    fail_if([f"{path}: the Makefile has no {stage}" for path, stage in named if stage not in stages])
 
 
 def _no_hosts(tools: Path, log: Path) -> None:

@@ -280,6 +280,24 @@ def test_spelling_mistakes_fail(repository: Path, tmp_path: Path) -> None:
         lint._codespell(tools, tmp_path / "log")
 
 
+def test_mistakes_in_a_workflow_fail(repository: Path, tmp_path: Path) -> None:
+    tools = Path(sys.executable).parent
+    with pytest.raises(Skipped):
+        lint._workflows(tools, tmp_path / "log")
+    workflow = repository / ".github" / "workflows" / "ci.yml"
+    workflow.parent.mkdir(parents=True)
+    good = "on: push\njobs:\n  a:\n    runs-on: x\n    steps:\n      - run: make check\n"
+    workflow.write_text(good)
+    (repository / "Makefile").write_text(".PHONY: test check\n")
+    lint._workflows(tools, tmp_path / "log")
+    workflow.write_text(good.replace("make check", "make checks"))
+    with pytest.raises(Failed, match="the Makefile has no checks"):
+        lint._workflows(tools, tmp_path / "log")
+    workflow.write_text(good.replace("runs-on", "runs-in"))
+    with pytest.raises(Failed, match="runs-in"):
+        lint._workflows(tools, tmp_path / "log")
+
+
 def test_a_registry_s_host_fails(repository: Path, tmp_path: Path) -> None:
     tools = Path(sys.executable).parent
     lint._no_hosts(tools, tmp_path / "log")
