@@ -45,6 +45,9 @@ help:
 	@echo '  TARGET=cryptsetup-2.3          the tests of cryptsetup, under User-Mode Linux'
 	@echo '  TARGET=linux-7.3 ACCEL=native  the kselftests there, in a quarter of an hour'
 	@echo
+	@echo 'make bisect-check also takes'
+	@echo '  ACCEL=native    sooner: under User-Mode Linux, which for linux-5.8 has no debugging aids'
+	@echo
 	@echo 'make bench also takes'
 	@echo "  VARIANT='NAME=path/to/dm-crypt.ko ...'  further modules; each: the queue's patches one by one"
 	@echo '  HERE=1          on the running kernel, as root, instead of in a guest'

@@ -19,7 +19,7 @@ writes_wait() {
 
 MIB=$(full_or_quick 16 4) # of a job
 
-needs fio null_blk flags async
+needs fio null_blk modes async
 
 CLAIMS=("writes_wait no_write" "writes_wait both")
 quick_claims "writes_wait both"

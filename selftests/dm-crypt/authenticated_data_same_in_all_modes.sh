@@ -6,6 +6,7 @@
 # Needs: root, dmsetup, null_blk, dm-integrity, cryptd. The queue is full when the
 # kernel was booted with cryptd.cryptd_max_cpu_qlen=4.
 # Endangers: nothing but devices of its own.
+# CPUs: 1
 
 here=$(dirname "$0")
 . "$here/ktap.sh"
@@ -24,7 +25,7 @@ same_data() {
 	no_complaints
 }
 
-needs cmp target:integrity null_blk flags async
+needs cmp target:integrity null_blk modes async
 
 CLAIMS=()
 for sector in 512 4096; do

@@ -4,6 +4,7 @@
 # Claim: optional arguments that make no sense are refused with EINVAL and a
 # message in the kernel log, and nothing is created.
 # Needs: root, dmsetup, null_blk or loop. Endangers: nothing but devices of its own.
+# CPUs: 1
 
 here=$(dirname "$0")
 . "$here/ktap.sh"

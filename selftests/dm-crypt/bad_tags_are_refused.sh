@@ -10,6 +10,7 @@
 # Endangers: nothing but devices of its own.
 # Kernel arguments: audit=1
 # Provokes: INTEGRITY AEAD ERROR
+# CPUs: 1
 
 here=$(dirname "$0")
 . "$here/ktap.sh"
@@ -66,7 +67,7 @@ read_at() {
 	dd if="$MAPPED" bs=4k skip="$1" count="$2" iflag=direct status=none
 }
 
-needs cmp dd rev target:integrity null_blk flags async
+needs cmp dd rev target:integrity null_blk modes async
 RATELIMIT=/proc/sys/kernel/printk_ratelimit
 defer sh -c "echo $(cat $RATELIMIT) >$RATELIMIT"
 echo 0 >$RATELIMIT

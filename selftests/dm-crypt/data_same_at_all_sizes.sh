@@ -40,7 +40,7 @@ write_then_read() {
 	done
 }
 
-needs fio null_blk flags async
+needs fio null_blk modes async
 
 CLAIMS=()
 for writer in "${MODES[@]}"; do

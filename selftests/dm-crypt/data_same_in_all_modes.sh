@@ -5,6 +5,7 @@
 # not depend on the mode: for each cipher, IV generator and sector size, on disks
 # that complete in the submitter, in softirq and in hard interrupt context.
 # Needs: root, dmsetup, null_blk. Endangers: nothing but devices of its own.
+# CPUs: 1
 
 here=$(dirname "$0")
 . "$here/ktap.sh"
@@ -30,7 +31,7 @@ same_data() {
 	no_complaints
 }
 
-needs cmp null_blk flags async
+needs cmp null_blk modes async
 
 declare -A KEY_BYTES=(
 	["capi:ecb(cipher_null)"]=0

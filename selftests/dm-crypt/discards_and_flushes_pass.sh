@@ -6,6 +6,7 @@
 # what was synced is still there when its cache has lost power.
 # Needs: root, dmsetup, blkdiscard, null_blk with discards and a cache.
 # Endangers: nothing but devices of its own.
+# CPUs: 1
 
 here=$(dirname "$0")
 . "$here/ktap.sh"
@@ -86,7 +87,7 @@ synced_data_survives() {
 	[ "$(same_mib 1)" != same ] || skip "null_blk loses nothing without power"
 }
 
-needs blkdiscard null_blk flags
+needs blkdiscard null_blk modes
 
 CLAIMS=()
 for mode in "${MODES[@]}"; do

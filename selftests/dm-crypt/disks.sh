@@ -75,24 +75,6 @@ numbers_of() {
 	printf '%d:%d\n' "0x$major" "0x$minor"
 }
 
-# completed DEVICE: how many reads and writes.
-completed() {
-	local stat
-
-	read -r -a stat <"/sys/dev/block/$(numbers_of "$1")/stat"
-	echo $((stat[0] + stat[4]))
-}
-
-# begun DEVICE PID: wait until a request of the process, just started, is completed there.
-begun() {
-	local before
-
-	before=$(completed "$1")
-	while [ "$(completed "$1")" -eq "$before" ]; do
-		kill -0 "$2" 2>/dev/null || broken "the I/O ended by itself"
-	done
-}
-
 sectors_of() {
 	blockdev --getsz "$1"
 }

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034 # what is set here is for the tests
 #
-# What a test needs, mappings, verified I/O and the kernel log for the dm-crypt tests.
+# What a test needs, mappings and the kernel log for the dm-crypt tests.
 # Everything made here has a private name and is undone by `defer` of ktap.sh.
 
 export LC_ALL=C
 
 . "${BASH_SOURCE[0]%/*}/disks.sh"
+. "${BASH_SOURCE[0]%/*}/io.sh"
 
 DEBUGFS=/sys/kernel/debug
 PREFIX=dm-crypt-test-$$
@@ -39,6 +40,7 @@ needs() {
 	for word in dmsetup blockdev "$@"; do
 		case $word in
 		flags) needs_flags ;;
+		modes) needs_modes ;;
 		async) needs_async ;;
 		null_blk) needs_null_blk ;;
 		target:*) needs_target "${word#target:}" ;;
@@ -51,27 +53,53 @@ needs() {
 	done
 }
 
-# What a target accepts counts, not what its version says: versions do not tell
-# which fixes and features were backported.
 needs_flags() {
-	local name=$PREFIX-flags table
+	known_flags
+	[ -n "${FLAGS[no_read]}" ] && [ -n "${FLAGS[no_write]}" ] ||
+		skip_all "dm-crypt knows no no_read_workqueue and no_write_workqueue"
+}
 
-	table="0 8 crypt cipher_null-ecb - 0 /dev/mapper/$name-zero 0"
+# All modes of a driver with the flags. Where DM_CRYPT_ANY_DRIVER is set, one that
+# lacks a flag is tested too: as if the mode had it not.
+needs_modes() {
+	if [ -n "$DM_CRYPT_ANY_DRIVER" ]; then
+		known_flags
+	else
+		needs_flags
+	fi
+}
+
+# known_flags: leave in $FLAGS what dm-crypt takes. That counts, not what its
+# version says: versions do not tell which fixes and features were backported.
+known_flags() {
+	local mode
+
 	needs_target crypt
 	needs_target zero
+	takes || skip_all "needs CONFIG_CRYPTO_NULL"
+	! takes ${FLAGS[both]} || return 0
+	for mode in no_read no_write; do
+		takes ${FLAGS[$mode]} || FLAGS[$mode]=""
+	done
+	[ -z "${FLAGS[no_read]}" ] || [ -z "${FLAGS[no_write]}" ] ||
+		broken "dm-crypt takes either flag, but not both"
+	FLAGS[both]=${FLAGS[no_read]}${FLAGS[no_write]}
+}
+
+# takes [OPTIONAL ARGUMENT]...: a mapping comes up with them.
+takes() {
+	local name=$PREFIX-flags table
+
 	dmsetup create "$name-zero" --table "0 8 zero" || broken "dmsetup create failed"
 	defer dmsetup remove --retry "$name-zero"
-	if ! dmsetup create "$name" --table "$table 2 ${FLAGS[both]}" 2>/dev/null; then
-		dmsetup create "$name" --table "$table" 2>/dev/null ||
-			skip_all "needs CONFIG_CRYPTO_NULL"
+	table="0 8 crypt cipher_null-ecb - 0 /dev/mapper/$name-zero 0${*:+ $# $*}"
+	if dmsetup create "$name" --table "$table" 2>/dev/null; then
 		defer dmsetup remove --retry "$name"
-		dmsetup load "$name" --table "$table 1 ${FLAGS[no_read]}" 2>/dev/null &&
-			dmsetup load "$name" --table "$table 1 ${FLAGS[no_write]}" 2>/dev/null &&
-			broken "dm-crypt takes either flag, but not both"
-		skip_all "dm-crypt knows no no_read_workqueue and no_write_workqueue"
+		undo_last 2
+		return 0
 	fi
-	defer dmsetup remove --retry "$name"
-	undo_last 2
+	undo_last
+	return 1
 }
 
 # Ciphers that always complete asynchronously: cryptd over AES in C, which not
@@ -180,34 +208,4 @@ no_complaints() {
 	[[ $log =~ $COMPLAINTS ]] || return 0
 	want "kernel messages" "" \
 		"$(grep -v "$allowed" <<<"$log" | grep -E "$COMPLAINTS" | head -n 5)"
-}
-
-# verified_io NAME FILE [FIO OPTION]...: run fio, whose data carry checksums,
-# and want no error from it: then its status is 0.
-verified_io() {
-	local name=$1 file=$2 log errors status=0
-
-	shift 2
-	log=$(mktemp) || broken "mktemp failed"
-	fio --name="$name" --filename="$file" --direct=1 --ioengine=libaio \
-		--verify=crc32c --verify_fatal=1 --group_reporting --minimal "$@" >"$log" 2>&1
-	want "fio exit status ($name)" 0 $? || status=1
-	# Terse output, field 5: the error of the first job that had one.
-	errors=$(awk -F';' '/^3;/ { if ($5) e = $5 } END { print e + 0 }' "$log")
-	want "fio errors ($name)" 0 "$errors" || status=1
-	[ $status -eq 0 ] || diag "$(grep -v -e '^3;' -e 'multiple writers' "$log" | head -n 4)"
-	rm -f "$log"
-	return $status
-}
-
-# io_goes_well MODE CIPHER KEY_BYTES DISK_ATTRIBUTES FIO_OPTIONS: verified random
-# writes through a mapping of a null_blk disk; none fails, the kernel is silent.
-io_goes_well() {
-	# Attributes and options are words.
-	{
-		null_disk io 64 $4
-		map_flags io "$2" "$3" "$1" || return 0
-		verified_io "$1" "$MAPPED" --rw=randwrite $5
-	}
-	no_complaints
 }

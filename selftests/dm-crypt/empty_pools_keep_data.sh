@@ -77,7 +77,7 @@ many_pages() {
 		--bs=64k --iodepth=64 "--size=$((2 * SIZE))M"
 }
 
-needs fio debugfs null_blk flags async
+needs fio debugfs null_blk modes async
 INJECTORS=()
 for injector in failslab fail_page_alloc; do
 	[ ! -d $DEBUGFS/$injector ] || INJECTORS+=("$DEBUGFS/$injector")

@@ -53,7 +53,7 @@ read_at() {
 	dd if="$MAPPED" bs=4k skip="$1" count="${2:-$((8 - $1))}" iflag=direct status=none
 }
 
-needs fio target:flakey target:dust null_blk flags async
+needs fio target:flakey target:dust null_blk modes async
 
 CLAIMS=()
 for mode in "${MODES[@]}"; do

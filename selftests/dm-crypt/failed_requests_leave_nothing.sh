@@ -67,7 +67,7 @@ kmemleak_finds_nothing() {
 	want "kmemleak" "" "$(grep -A 12 '^unreferenced' $leaks | grep -m 3 -E 'crypt')"
 }
 
-needs fio target:flakey null_blk flags async
+needs fio target:flakey null_blk modes async
 
 # The one that keeps little comes first: pages that one kept are missing to the next.
 CLAIMS=("kmemleak_finds_nothing $ASYNC_XTS"

@@ -96,7 +96,7 @@ btrfs_scrub_finds_nothing() {
 	no_complaints
 }
 
-needs fio null_blk flags async
+needs fio null_blk modes async
 
 CLAIMS=()
 for irqmode in 1 2; do

@@ -27,7 +27,7 @@ no_iv_fails() {
 		"--bs=16k --iodepth=4 --numjobs=8 --size=$((MIB / 2))M --offset_increment=8M"
 }
 
-needs fio null_blk flags async
+needs fio null_blk modes async
 
 CLAIMS=()
 for mode in no_read no_write both; do

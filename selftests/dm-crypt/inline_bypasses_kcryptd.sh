@@ -6,6 +6,7 @@
 # encrypts and the write thread does not run. Without the flags they do.
 # Needs: root, dmsetup, null_blk, trace events of workqueue and sched.
 # Endangers: nothing but devices of its own; uses a trace instance of its own.
+# CPUs: 1
 
 here=$(dirname "$0")
 . "$here/ktap.sh"

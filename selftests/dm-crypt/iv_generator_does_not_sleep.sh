@@ -17,7 +17,7 @@ iv_does_not_sleep() {
 		"--bs=16k --iodepth=16 --size=$(full_or_quick 4 1)M"
 }
 
-needs fio null_blk flags async
+needs fio null_blk modes async
 
 CLAIMS=()
 for irqmode in 1 2; do

@@ -11,36 +11,32 @@ here=$(dirname "$0")
 . "$here/dm_crypt.sh"
 
 ROUNDS=$(full_or_quick 8 2)
-MIB=$((2 * ROUNDS + 2)) # of I/O, which has to outlast the rounds
+MIB=$(full_or_quick 24 6) # of one run of the I/O
+
+wipe_and_set() {
+	local name=$PREFIX-wiped key
+
+	key=$(key 64)
+	dmsetup suspend "$name" || broken "dmsetup suspend failed"
+	want "wiping the key" "" "$(dmsetup message "$name" 0 key wipe 2>&1)"
+	want "resuming without a key" failure "$(outcome dmsetup resume "$name")"
+	want "key in the table" "$(printf '%0128d' 0)" \
+		"$(dmsetup table --showkeys "$name" | cut -d ' ' -f 5)"
+	want "setting the key" "" "$(dmsetup message "$name" 0 key set "$key" 2>&1)"
+	want "resuming" "" "$(dmsetup resume "$name" 2>&1)"
+}
 
 # io_waits_for_the_key MODE CIPHER
 io_waits_for_the_key() {
-	local name=$PREFIX-wiped key round load
-
-	key=$(key 64)
 	null_disk wiped 32 irqmode=2 completion_nsec=20000
 	map_flags wiped "$2" 64 "$1" || return 0
-	verified_io wiped "$MAPPED" --rw=randwrite --bs=16k --iodepth=16 "--size=${MIB}M" \
-		--verify_backlog=32 --rate_iops=200 &
-	load=$!
-	begun "$MAPPED" $load
-	for ((round = 0; round < ROUNDS; round++)); do
-		dmsetup suspend "$name" || broken "dmsetup suspend failed"
-		want "wiping the key" "" "$(dmsetup message "$name" 0 key wipe 2>&1)"
-		want "resuming without a key" failure "$(outcome dmsetup resume "$name")"
-		want "key in the table" "$(printf '%0128d' 0)" \
-			"$(dmsetup table --showkeys "$name" | cut -d ' ' -f 5)"
-		want "setting the key" "" "$(dmsetup message "$name" 0 key set "$key" 2>&1)"
-		want "resuming" "" "$(dmsetup resume "$name" 2>&1)"
-		want "flags" "${FLAGS[$1]}" "$(arguments_of "$name")"
-	done
-	want "I/O after the last round" success "$(outcome kill -0 $load)"
-	wait $load
-	want "status of the verified I/O" 0 $?
+	beside_io "$ROUNDS" 0 wipe_and_set --bs=16k "--size=${MIB}M" --verify_backlog=32 \
+		--rate_iops=200
+	want "flags at the end" "${FLAGS[$1]}" "$(arguments_of "$PREFIX-wiped")"
 	no_complaints
 }
 
-needs fio null_blk flags async
+needs fio null_blk modes async
 
 CLAIMS=()
 for mode in "${MODES[@]}"; do

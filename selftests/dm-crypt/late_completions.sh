@@ -40,7 +40,7 @@ times_out_once() {
 	no_complaints
 }
 
-needs fio debugfs null_blk flags async
+needs fio debugfs null_blk modes async
 [ -d "$INJECT" ] || skip_all "needs fail_io_timeout in debugfs"
 
 CLAIMS=()

@@ -66,7 +66,7 @@ never_used() {
 	no_complaints
 }
 
-needs fio null_blk flags async
+needs fio null_blk modes async
 
 CLAIMS=("come_and_go aes-xts-plain64 100" "come_and_go $ASYNC_XTS 25" "never_used aes-xts-plain64")
 quick_claims "come_and_go $ASYNC_XTS 25" \

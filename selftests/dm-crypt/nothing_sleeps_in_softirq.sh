@@ -17,7 +17,7 @@ reads_do_not_sleep() {
 		"--bsrange=4k-64k --bs_unaligned=0 --iodepth=32 --size=$(full_or_quick 8 2)M"
 }
 
-needs fio null_blk flags async
+needs fio null_blk modes async
 
 CLAIMS=()
 for irqmode in 1 2; do

@@ -23,7 +23,7 @@ reads_do_not_sleep() {
 	no_complaints
 }
 
-needs dd null_blk flags async
+needs dd null_blk modes async
 
 CLAIMS=("reads_do_not_sleep no_read $ASYNC_XTS 64"
 	"reads_do_not_sleep both $ASYNC_XTS 64"

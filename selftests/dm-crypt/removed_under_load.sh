@@ -83,7 +83,7 @@ module_unloaded_after_load() {
 	done
 }
 
-needs fio null_blk flags async
+needs fio null_blk modes async
 null_disk loaded 32 irqmode=2 completion_nsec=20000
 
 CLAIMS=("replaced_by_errors aes-xts-plain64" "replaced_by_errors $ASYNC_XTS"

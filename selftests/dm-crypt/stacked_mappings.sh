@@ -61,7 +61,7 @@ snapshot_of_crypt() {
 	no_complaints
 }
 
-needs fio null_blk flags async
+needs fio null_blk modes async
 
 CLAIMS=()
 for irqmode in 0 1 2; do

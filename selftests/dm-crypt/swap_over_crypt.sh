@@ -62,7 +62,7 @@ pages_swapped_out() {
 	awk '/^pswpout/ { print $2 }' /proc/vmstat
 }
 
-needs mkswap swapon perl timeout null_blk flags async
+needs mkswap swapon perl timeout null_blk modes async
 memory_group
 
 CLAIMS=("swapped_memory_comes_back both aes-xts-plain64 0"

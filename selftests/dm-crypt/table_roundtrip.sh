@@ -5,6 +5,7 @@
 # for every combination of no_read_workqueue and no_write_workqueue with the
 # other optional arguments, in any order and case.
 # Needs: root, dmsetup, null_blk or loop. Endangers: nothing but devices of its own.
+# CPUs: 1
 
 here=$(dirname "$0")
 . "$here/ktap.sh"

@@ -27,7 +27,7 @@ in_order() {
 	no_complaints
 }
 
-needs fio null_blk flags async
+needs fio null_blk modes async
 REFUSED="skip_all needs CONFIG_BLK_DEV_ZONED:" \
 	null_disk probe $ZONE_MIB zoned=1 zone_size=$ZONE_MIB zone_nr_conv=0 2>/dev/null
 dmsetup create "$PREFIX-probe" --table "$(crypt_table "$DISK" aes-xts-plain64 "$(key 64)")" \

@@ -20,6 +20,7 @@ from .paths import GIB, KERNEL_BUILD, SOURCE_TREE, cache_dir, disk_guard, is_com
 from .progress import step
 from .run import run
 from .series import Tree
+from .targets import NATIVE, NATIVE_DEBUG
 
 NO_PART_OF_A_KERNEL = ("Documentation/", "MAINTAINERS", "tools/testing/")
 KBUILD_ENV = {"KBUILD_BUILD_USER": "dmcrypt-inline", "KBUILD_BUILD_HOST": "localhost"}
@@ -53,8 +54,8 @@ def _cross(name: str, prefix: str) -> Arch:
 HOST = Arch("", "bzImage", "arch/x86/boot/bzImage")
 USER_MODE = Arch("um", "linux", "linux")
 ARCHES = {  # of a flavour; else HOST
-    "native": USER_MODE,
-    "native_debug": USER_MODE,
+    NATIVE: USER_MODE,
+    NATIVE_DEBUG: USER_MODE,
     "clang": Arch("", compiler="clang-19", words=("CC=clang-19",)),  # 7.3 takes none older than 17
     "i386": Arch("i386"),
     "arm": _cross("arm", "arm-linux-gnueabi-"),

@@ -14,7 +14,7 @@ from . import commands
 from .bench import Wanted
 from .compare import TO
 from .errors import UserError
-from .machine import NATIVE
+from .machine import UNACCELERATED
 from .outbox import Posting
 from .progress import say
 from .run import stop_all
@@ -78,9 +78,9 @@ def parser() -> argparse.ArgumentParser:
         )
     common.add_argument(
         "--accel",
-        choices=("kvm", "tcg", NATIVE),
-        help="how the guest runs (default: KVM where a trial boot works, else TCG); native is for selftest on kernels "
-        "whose debugging aids work in User-Mode Linux",
+        choices=("kvm", "tcg", UNACCELERATED),
+        help="how the guest runs (default: KVM where a trial boot works, else TCG); native, which "
+        "is User-Mode Linux, is for selftest where debugging aids work there, and for bisect-check",
     )
     for name, text in (
         ("tree", "make build/<target>/tree, a git repository with the tags base and series"),
@@ -96,7 +96,10 @@ def parser() -> argparse.ArgumentParser:
         ),
         ("bench", "measure base, series and other dm-crypt modules in one guest boot, or the running kernel"),
         ("mutants", "each driver that is wrong on purpose against the selftests that must catch it (takes long)"),
-        ("bisect-check", "the kselftests in their short form on every commit of the queue (takes hours)"),
+        (
+            "bisect-check",
+            "the kselftests in their short form on every commit of the queue (takes hours; less with --accel native)",
+        ),
         ("edit", "make the tree and say how to edit the queue's patches as commits"),
         ("refresh", "write the commits of build/<target>/tree back into the queue"),
         ("refresh-selftests", "put the files of selftests/dm-crypt into the patches that add them"),
@@ -194,8 +197,8 @@ def clean_environment() -> None:
 def main(arguments: Sequence[str]) -> int:
     """Run one stage; returns the exit status: 0 done, 1 failed, 130 interrupted."""
     given = parser().parse_args(arguments)
-    if given.accel == NATIVE and given.stage != "selftest":
-        parser().error("--accel native (ACCEL=native) is for selftest only")
+    if given.accel == UNACCELERATED and given.stage not in ("selftest", "bisect-check"):
+        parser().error("--accel native (ACCEL=native) is for selftest and bisect-check only")
     clean_environment()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)

@@ -22,7 +22,7 @@ from .gitrepo import git
 from .here import measure_here
 from .host import ensure_packages, enter_python_env, python_env
 from .lint import source_checks
-from .machine import NATIVE, Machine
+from .machine import UNACCELERATED, Machine
 from .mutants import SAMPLE, Mutant, named
 from .outbox import Posting
 from .own_tests import run_own_tests
@@ -30,7 +30,7 @@ from .paths import BUILD, log_dir
 from .progress import clock, say
 from .results import Counts
 from .series import Tree, apply_series
-from .targets import CRYPTSETUP, DEFAULT, NATIVE_DEBUG, TARGETS, Target, get_target
+from .targets import CRYPTSETUP, DEFAULT, NATIVE, NATIVE_DEBUG, TARGETS, Target, get_target
 from .workloads import get_plan
 
 
@@ -212,12 +212,12 @@ def selftest(request: Request) -> int:
     """The kselftests on the debug kernel, or the tests of cryptsetup; status 1 when one failed."""
     ensure_packages("base", "build", "cryptsetup", "guest")
     if request.target().name == CRYPTSETUP:
-        if request.variant != "series" or request.accel not in (None, NATIVE):
+        if request.variant != "series" or request.accel not in (None, UNACCELERATED):
             raise UserError("cryptsetup is tested with both drivers, under User-Mode Linux: no --variant, no ACCEL=")
         kernel = request.tree(get_target(DEFAULT))
         return _close(suites.of_cryptsetup(_machine(request, kernel, NATIVE, ("base", "series")), request.quick))
     target = request.kernel_target()
-    flavour = NATIVE_DEBUG if request.accel == NATIVE else "debug"
+    flavour = NATIVE_DEBUG if request.accel == UNACCELERATED else "debug"
     if flavour not in target.fragments:
         able = ", ".join(name for name, other in TARGETS.items() if flavour in other.fragments)
         raise UserError(f"there is no debug kernel of {target.name} for User-Mode Linux\n  ACCEL=native takes: {able}")
@@ -229,7 +229,9 @@ def bisect_check(request: Request) -> int:
     """The kselftests on every commit of the queue; status 1 when one failed."""
     target = request.kernel_target()
     ensure_packages("base", "build", "cryptsetup", "guest")
-    machine = _with_steps(_machine(request, request.tree(target), "debug", ("series",)))
+    native = NATIVE_DEBUG if NATIVE_DEBUG in target.fragments else NATIVE
+    flavour = native if request.accel == UNACCELERATED else "debug"
+    machine = _with_steps(_machine(request, request.tree(target), flavour, ("series",)))
     return _close(suites.bisect_check(machine))
 
 

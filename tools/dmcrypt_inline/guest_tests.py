@@ -104,7 +104,8 @@ class Guests:
 
     They find `cryptsetup` under $CRYPTSETUP_PREFIX, its own tests in $CRYPTSETUP_TESTS.
     `quick`: the short form of each test. `fail_fast`: a test ends with its first
-    failure. `grace`: see run_guest.
+    failure. `any_driver`: a flag that the driver lacks is left out, and not a reason
+    to skip. `grace`: see run_guest.
     """
 
     kernel: Kernel
@@ -115,6 +116,7 @@ class Guests:
     on_line: Callable[[str], None] | None = None
     grace: float = GRACE
     fail_fast: bool = False
+    any_driver: bool = False
     kernel_args: Sequence[str] = KERNEL_ARGS
     memory: str = "2G"  # debugging aids walk through all of it
 
@@ -143,13 +145,17 @@ class Guests:
         return results
 
     def cpus(self, test: str) -> int:
-        """How many CPUs the test's guest has: one in the short form, unless it says "# CPUs: 2" at its top.
+        """How many CPUs the test's guest has: what it says after "# CPUs: " at its top; else one in the short form.
 
-        Two emulated CPUs take far longer than one for most tests: they wait for each
-        other. User-Mode Linux has one.
+        Two emulated CPUs, as in the long form, take far longer than one: they wait for each
+        other. Where nothing is emulated there are two; User-Mode Linux has one.
         """
-        short = self.quick and self.accel == "tcg" and not _said(test, "# CPUs: 2")
-        return 1 if short or self.kernel.arch == USER_MODE else 2
+        if self.kernel.arch == USER_MODE:
+            return 1
+        if self.accel != "tcg":
+            return 2
+        said = _said(test, "# CPUs: ")
+        return int(said[0]) if said else 1 if self.quick else 2
 
     def boot(self, test: str) -> tuple[int, tuple[str, ...]]:
         """What the test's guest is booted with: CPUs, and the test's own kernel arguments."""
@@ -171,6 +177,7 @@ class Guests:
                 "CRYPTSETUP_TESTS": str(self.cryptsetup.tests),
                 "DM_CRYPT_QUICK": "1" if self.quick else "",
                 "KTAP_FAIL_FAST": "1" if self.fail_fast else "",
+                "DM_CRYPT_ANY_DRIVER": "1" if self.any_driver else "",
             },
             cpus=self.cpus(tests[0]),
             memory=self.memory,

@@ -10,14 +10,14 @@ from .build import USER_MODE, Kernel, Module
 from .build_cryptsetup import Cryptsetup
 from .series import Tree
 
-NATIVE = "native"  # the accelerator of User-Mode Linux: none
+UNACCELERATED = "native"  # in place of an accelerator: User-Mode Linux needs none
 
 
 @dataclass(frozen=True)
 class Machine:
     """The queue's tree, a kernel, its dm-crypt modules by variant, the patched cryptsetup, and the accelerator.
 
-    `wanted_accel` is what the user asked for: "kvm", "tcg", NATIVE or None.
+    `wanted_accel` is what the user asked for: "kvm", "tcg", UNACCELERATED or None.
     """
 
     tree: Tree
@@ -27,10 +27,10 @@ class Machine:
     wanted_accel: str | None
 
     def accel(self) -> str:
-        """The accelerator that works, tried once (see accel.py); NATIVE for User-Mode Linux.
+        """The accelerator that works, tried once (see accel.py); UNACCELERATED for User-Mode Linux.
 
         Raises UserError when the wanted one does not work.
         """
         if self.kernel.arch == USER_MODE:
-            return NATIVE
+            return UNACCELERATED
         return accel.choose(self.kernel, self.wanted_accel)

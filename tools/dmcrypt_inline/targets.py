@@ -16,8 +16,8 @@ from .paths import REPO
 
 TOOLS = REPO / "tools"
 CONFIG = TOOLS / "config"
-NATIVE_DEBUG = "native_debug"
-FLAVOURS = ("fast", "debug", "native", NATIVE_DEBUG)  # of kernels that run
+NATIVE, NATIVE_DEBUG = "native", "native_debug"  # User-Mode Linux
+FLAVOURS = ("fast", "debug", NATIVE, NATIVE_DEBUG)  # of kernels that run
 # Kernels that are only configured, for dm-crypt to be compiled against: the fast one but for one thing, or for
 # other processors.
 NEAR_FAST = ("clang", "preempt", "preempt_none", "one_cpu", "no_keys")
@@ -163,7 +163,7 @@ TARGETS: dict[str, Target] = {
             commit="48778464bb7d346b47157d21ffde2af6b2d39110",
             abi={"drivers/md/dm-crypt.c": NEW_FLAGS},
             source="drivers/md/dm-crypt.c",
-            fragments=linux_fragments() | {"native": USER_MODE},
+            fragments=linux_fragments() | {NATIVE: USER_MODE},
             lacks=("zoned_writes_stay_in_order",),
         ),
         Target(

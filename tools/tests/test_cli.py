@@ -135,9 +135,35 @@ def stubbed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_native_guests_are_refused_where_they_cannot_be(capsys: pytest.CaptureFixture[str], stubbed: list[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["demo", "--accel", "native"])
-    assert "for selftest only" in capsys.readouterr().err
+    assert "for selftest and bisect-check only" in capsys.readouterr().err
     assert cli.main(["selftest", "--target", "linux-5.8", "--accel", "native"]) == 1
     assert "ACCEL=native takes: linux-7.3" in capsys.readouterr().err
+    assert stubbed == []
+
+
+@pytest.mark.parametrize(
+    ("target", "accel", "flavour"),
+    [
+        ("linux-5.8", [], "debug"),
+        ("linux-5.8", ["--accel", "native"], "native"),
+        ("linux-7.3", ["--accel", "native"], "native_debug"),
+    ],
+)
+def test_commits_are_tried_on_the_kernel_asked_for(
+    stubbed: list[str], monkeypatch: pytest.MonkeyPatch, target: str, accel: list[str], flavour: str
+) -> None:
+    monkeypatch.setattr(commands.Request, "tree", lambda _self, target: target.name)
+    monkeypatch.setattr(commands, "_machine", lambda _request, *wanted: wanted)
+    monkeypatch.setattr(commands, "_with_steps", lambda machine: machine)
+    ran: list[object] = []
+
+    def bisect_check(machine: object) -> Counts:
+        ran.append(machine)
+        return Counts(1, 0, 0)
+
+    monkeypatch.setattr(suites, "bisect_check", bisect_check)
+    assert cli.main(["bisect-check", "--target", target, *accel]) == 0
+    assert ran == [(target, flavour, ("series",))]
     assert stubbed == []
 
 

@@ -391,6 +391,26 @@ def test_the_base_must_fail_each_test_that_is_said_to_find_it_wrong(
     assert (result.name, result.counts.passed) == ("dm-crypt/bad_arguments", 1)
 
 
+def test_each_commit_is_tried_in_the_modes_it_has_and_with_what_it_mends(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
+    monkeypatch.setattr(suites, "_guests", lambda *_, **__: guests)
+    closed: list[guest_tests.TestResult] = []
+    monkeypatch.setattr(suites, "_close", lambda *given: closed.extend(given[-1]))
+    modules = {name: module(tmp_path, name) for name in ("patch-01", "series")}
+    target = get_target("linux-7.3")
+    suites.bisect_check(Machine(Tree(target, tmp_path, "", "", (), "", ""), kernel, modules, CRYPTSETUP, None))
+    assert "export DM_CRYPT_ANY_DRIVER=1" in (tmp_path / "seen").read_text().splitlines()
+    every = guest_tests.names("dm-crypt")
+    later = [f"dm-crypt/{name}" for name in target.defects]
+    tried = [result.name for result in closed]
+    assert tried == [
+        *(f"patch-01: {name}" for name in every if name not in later),
+        *(f"series: {name}" for name in every),
+    ]
+
+
 @pytest.mark.parametrize("form", ["quick", "full"])
 def test_the_selftests_are_divided_among_guests(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], form: str
@@ -407,13 +427,15 @@ def test_the_selftests_are_divided_among_guests(
     assert "    table_roundtrip: # dm-crypt/table_roundtrip" in capsys.readouterr().out.splitlines()
 
 
-def test_one_cpu_is_for_the_short_form_of_tests_that_ask_for_no_more(
+def test_cpus_are_as_many_as_the_test_says_else_one_in_the_short_form(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guests = replace(make_guests(kernel, tmp_path, monkeypatch, ""), accel="tcg", quick=True)
     assert guests.cpus("dm-crypt/table_roundtrip") == 1
     assert guests.cpus("dm-crypt/removed_under_load") == 2
-    assert replace(guests, quick=False).cpus("dm-crypt/table_roundtrip") == 2
+    assert guests.cpus("dm-crypt/swap_over_crypt") == 1
+    assert replace(guests, quick=False).cpus("dm-crypt/table_roundtrip") == 1
+    assert replace(guests, quick=False).cpus("dm-crypt/swap_over_crypt") == 2
     assert replace(guests, accel="kvm").cpus("dm-crypt/table_roundtrip") == 2
     native = replace(guests, kernel=replace(kernel, arch=USER_MODE), quick=False)
     assert native.cpus("dm-crypt/removed_under_load") == 1
