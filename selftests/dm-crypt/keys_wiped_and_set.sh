@@ -10,8 +10,8 @@ here=$(dirname "$0")
 . "$here/ktap.sh"
 . "$here/dm_crypt.sh"
 
-ROUNDS=$(full_or_quick 8 2)
-MIB=$(full_or_quick 24 6) # of one run of the I/O
+ROUNDS=$(full_or_quick 4 2)
+MIB=$(full_or_quick 12 6) # of one run of the I/O
 
 wipe_and_set() {
 	local name=$PREFIX-wiped key
