@@ -125,15 +125,14 @@ def _to_prove(guests: Guests, machine: Machine, chosen: Sequence[Mutant]) -> lis
 def _selftests(guests: Guests, module: Module, tests: Sequence[str]) -> list[Job]:
     """The kselftests `tests` as jobs of one guest each: a guest for those that need the same boot.
 
-    Most CPUs first, which take longest, and of these the rarest boots; and no guest gets more than SHARE tests:
-    so that the last ones end together.
+    The rarest boots come first, and no guest gets more than SHARE tests, so that the last ones end together.
     """
     by_boot: dict[tuple[int, tuple[str, ...]], list[str]] = {}
     for test in tests:
         by_boot.setdefault(guests.boot(test), []).append(test)
     share = SHARE["quick" if guests.quick else "full"]
     parts = []
-    for (_cpus, _arguments), alike in sorted(by_boot.items(), key=lambda item: (-item[0][0], len(item[1]))):
+    for alike in sorted(by_boot.values(), key=len):
         count = -(-len(alike) // share)
         parts += [alike[number::count] for number in range(count)]
     seconds = QUICK_SECONDS if guests.quick else FULL_SECONDS
