@@ -6,6 +6,7 @@ import os
 import re
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -125,9 +126,8 @@ def _text(path: Path) -> str:
 def _builds(queue: Queue, flavour: str) -> None:
     """Compile dm-crypt as the whole queue leaves it; what the base already says is not the queue's."""
     tree = queue.applied()
-    prepared = prepare_kernel(tree, flavour)
-    known = _diagnostics(tree, prepared, tree.base, queue.log)
-    fail_if([line for line in _diagnostics(tree, prepared, tree.series, queue.log) if line not in known])
+    known, found = _each_diagnostics(tree, prepare_kernel(tree, flavour), (tree.base, tree.series), queue.log)
+    fail_if([line for line in found if line not in known])
 
 
 def _each_builds(queue: Queue, flavour: str) -> None:
@@ -136,19 +136,27 @@ def _each_builds(queue: Queue, flavour: str) -> None:
     prepared = prepare_kernel(tree, flavour)
     problems = []
     before = resolve(tree.path, f"{tree.base}:{tree.target.source}", queue.log)
+    changing: dict[str, str] = {}  # a commit that changes the driver, and its patch's name
+    for patch, commit in zip(queue.patches(), tree.commits):
+        changed = git(tree.path, "diff-tree", "-r", "--no-commit-id", "--name-only", commit, log=queue.log).output
+        for path in changed.splitlines():
+            if path != tree.target.source and not path.startswith(BUILT_ELSEWHERE):
+                problems.append(f"{patch.name}: it changes {path}, which this check does not build")
+        blob = resolve(tree.path, f"{commit}:{tree.target.source}", queue.log)
+        if blob != before:
+            changing[commit] = patch.name
+        before = blob
     with step(f"compiling dm-crypt after each patch ({prepared.arch.compiler})", queue.log):
-        known = _diagnostics(tree, prepared, tree.base, queue.log)
-        for patch, commit in zip(queue.patches(), tree.commits):
-            changed = git(tree.path, "diff-tree", "-r", "--no-commit-id", "--name-only", commit, log=queue.log).output
-            for path in changed.splitlines():
-                if path != tree.target.source and not path.startswith(BUILT_ELSEWHERE):
-                    problems.append(f"{patch.name}: it changes {path}, which this check does not build")
-            blob = resolve(tree.path, f"{commit}:{tree.target.source}", queue.log)
-            if blob != before:
-                found = _diagnostics(tree, prepared, commit, queue.log)
-                problems += [f"{patch.name}: {line}" for line in found if line not in known]
-            before = blob
+        known, *after = _each_diagnostics(tree, prepared, (tree.base, *changing), queue.log)
+    for name, found in zip(changing.values(), after):
+        problems += [f"{name}: {line}" for line in found if line not in known]
     fail_if(problems)
+
+
+def _each_diagnostics(tree: Tree, prepared: Prepared, commits: Sequence[str], log: Path) -> list[list[str]]:
+    """`_diagnostics` of each commit: one file keeps one CPU busy."""
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return list(pool.map(lambda commit: _diagnostics(tree, prepared, commit, log), commits))
 
 
 def _diagnostics(tree: Tree, prepared: Prepared, commit: str, log: Path) -> list[str]:

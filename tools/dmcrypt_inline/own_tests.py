@@ -18,7 +18,7 @@ def run_own_tests() -> Counts:
     with step("running the tools' own tests", log):
         python = python_env() / "bin" / "python"
         done = run(
-            [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", TOOLS / "tests"],
+            [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "auto", TOOLS / "tests"],
             log=log,
             timeout=600,
             cwd=TOOLS,
