@@ -231,7 +231,7 @@ def bisect_check(request: Request) -> int:
     ensure_packages("base", "build", "cryptsetup", "guest")
     native = NATIVE_DEBUG if NATIVE_DEBUG in target.fragments else NATIVE
     flavour = native if request.accel == UNACCELERATED else "debug"
-    machine = _with_steps(_machine(request, request.tree(target), flavour, ("series",)))
+    machine = _with_steps(_machine(request, request.tree(target), flavour, ("base", "series")))
     return _close(suites.bisect_check(machine))
 
 

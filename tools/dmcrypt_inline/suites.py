@@ -57,18 +57,27 @@ def of_cryptsetup(machine: Machine, quick: bool) -> Counts:
 
 
 def bisect_check(machine: Machine) -> Counts:
-    """The kselftests in their short form on every variant of the machine: the queue's commits, one after the other.
+    """The kselftests in their short form on the base and each other variant: the queue's commits, one after the other.
 
-    A commit is tried in the modes that it has. What only the whole queue mends is tried on the whole queue only.
+    A commit is tried in the modes that it has. What fails on the base may fail on a commit too, and is only said,
+    until a commit mends it; on the series nothing may.
     """
     guests = replace(_guests(machine, "bisect", quick=True), any_driver=True)
-    later = {f"{GROUP}/{name}" for name in machine.tree.target.defects}
     results: list[Outcome] = []
+    inherited: set[str] = set()
     for number, (name, module) in enumerate(machine.modules.items(), 1):
-        say(f"{name}, {number} of {len(machine.modules)} that change dm-crypt")
-        tests = [test for test in names(GROUP) if name == "series" or test not in later]
-        found = _found(_selftests(guests, module, tests))
-        results += [replace(each, name=f"{name}: {each.name}") for each in found if isinstance(each, TestResult)]
+        say(f"{name}, {number} of {len(machine.modules)}")
+        found = [each for each in _found(_selftests(guests, module, names(GROUP))) if isinstance(each, TestResult)]
+        failed = {each.name for each in found if each.counts.failed}
+        if name == "base":
+            inherited = failed
+            continue
+        for test in sorted(inherited - failed):
+            say(f"{name} mends {test}")
+        inherited = inherited & failed if name != "series" else set()
+        for test in sorted(inherited):
+            say(f"{name}: {test} fails as on the base")
+        results += [replace(each, name=f"{name}: {each.name}") for each in found if each.name not in inherited]
     return _close(machine, guests, "bisect", results)
 
 

@@ -163,7 +163,7 @@ def test_commits_are_tried_on_the_kernel_asked_for(
 
     monkeypatch.setattr(suites, "bisect_check", bisect_check)
     assert cli.main(["bisect-check", "--target", target, *accel]) == 0
-    assert ran == [(target, flavour, ("series",))]
+    assert ran == [(target, flavour, ("base", "series"))]
     assert stubbed == []
 
 

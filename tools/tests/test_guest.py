@@ -396,20 +396,31 @@ def test_the_base_must_fail_each_test_that_is_said_to_find_it_wrong(
     assert (result.name, result.counts.passed) == ("dm-crypt/bad_arguments", 1)
 
 
-def test_each_commit_is_tried_in_the_modes_it_has_and_with_what_it_mends(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_commit_may_fail_what_the_base_fails_until_one_mends_it(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    closed = found_in(make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n"), monkeypatch)
-    modules = {name: module(tmp_path, name) for name in ("patch-01", "series")}
-    target = get_target("linux-7.3")
-    suites.bisect_check(Machine(Tree(target, tmp_path, "", "", (), "", ""), kernel, modules, CRYPTSETUP, None))
-    assert "export DM_CRYPT_ANY_DRIVER=1" in (tmp_path / "seen").read_text().splitlines()
-    every = guest_tests.names("dm-crypt")
-    later = [f"dm-crypt/{name}" for name in target.defects]
-    tried = [result.name for result in closed if isinstance(result, guest_tests.TestResult)]
-    assert tried == [
-        *(f"patch-01: {name}" for name in every if name not in later),
-        *(f"series: {name}" for name in every),
+    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
+    closed = found_in(guests, monkeypatch)
+    wrong = {"base": "ab", "patch-01": "abc", "patch-02": "b", "patch-03": "a", "series": "b"}  # who fails which
+
+    def run(guests: guest_tests.Guests, module: Module, tests: list[str], _seconds: float) -> list[object]:
+        assert guests.any_driver
+        said = {test: f"1..1\n{'not ' * (test in wrong[module.name])}ok 1 it_holds\n" for test in tests}
+        reports = {test: parse(text) for test, text in said.items()}
+        return [guest_tests.TestResult(test, each, each.exit_status, ()) for test, each in reports.items()]
+
+    monkeypatch.setattr(guest_tests.Guests, "run", run)
+    monkeypatch.setattr(guest_tests.Guests, "boot", lambda *_: (1, ()))
+    monkeypatch.setattr(suites, "names", lambda _: ["a", "b", "c"])
+    modules = {name: module(tmp_path, name) for name in wrong}
+    tree = Tree(get_target("linux-5.8"), tmp_path, "", "", (), "", "")
+    suites.bisect_check(Machine(tree, kernel, modules, CRYPTSETUP, None))
+    found = {each.name: each.counts.failed for each in closed if isinstance(each, guest_tests.TestResult)}
+    assert [name for name, failed in found.items() if failed] == ["patch-01: c", "patch-03: a", "series: b"]
+    assert not found.keys() & {"patch-01: a", "patch-01: b", "patch-02: b"}
+    assert [line for line in capsys.readouterr().out.splitlines() if " on the base" in line or " mends " in line] == [
+        *("patch-01: a fails as on the base", "patch-01: b fails as on the base"),
+        *("patch-02 mends a", "patch-02: b fails as on the base", "patch-03 mends b"),
     ]
 
 
