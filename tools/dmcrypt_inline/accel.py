@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .build import Kernel
 from .errors import UserError
-from .guest import GuestResult, run_guest
+from .guest import COUNTED, GuestResult, run_guest
 from .paths import build_dir
 from .progress import say, step
 
@@ -19,16 +19,16 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def choose(kernel: Kernel, wanted: str | None) -> str:
-    """ "kvm" or "tcg" for this kernel on this machine.
+    """ "kvm" or "tcg" for this kernel on this machine, or COUNTED.
 
-    `wanted` (ACCEL=) is "kvm", "tcg" or None for the better one that works. A
+    `wanted` (ACCEL=) is one of these words, or None for the better of the first two that works. A
     trial's result holds until the machine is booted again. Raises UserError for
     any other word, and when KVM is wanted and does not work.
     """
-    if wanted not in (None, "", "kvm", "tcg"):
+    if wanted not in (None, "", "kvm", "tcg", COUNTED):
         raise UserError(f"unknown accelerator: {wanted}\n  ACCEL= takes kvm or tcg; without it, KVM is tried first")
-    if wanted == "tcg":
-        return "tcg"
+    if wanted in ("tcg", COUNTED):
+        return wanted
     failure = _why_not_kvm(kernel)
     if not failure:
         return "kvm"

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from . import figures, host, measurements, selftests
+from . import figures, host, selftests
 from .build import Prepared, lay_out_module, make_module, prepare_kernel
 from .checks import Check, Failed, Queue, Skipped, fail_if
 from .gitrepo import git, resolve
@@ -64,20 +64,21 @@ def checkpatch(queue: Queue, patches: Sequence[Path], ignored: Sequence[str] = N
 
 def _figures(queue: Queue) -> None:
     """The driver that README and cover letter show figures of is the one that the queue makes."""
-    kept = figures.results_of(queue.target)
-    if not kept.is_file():
+    kept = figures.kept(queue.target)
+    if not kept:
         raise Skipped("no results are kept for this target's figures yet")
     tree = queue.applied()
-    environment = measurements.read(kept).environment
-    measured = dict(environment["modules"]).get("series")
     driver = resolve(tree.path, f"{tree.series}:{tree.target.source}", queue.log)
-    if measured != driver:
-        raise Failed(
-            f"{kept.name} was measured on dm-crypt.c {measured}, the queue makes {driver}:\n"
-            "measure again with make bench, then run tools/dmcrypt-inline figures --results FILE"
-        )
-    if environment["queue_hash"] != tree.queue_hash:
-        say(f"note: {kept.name} was measured with another queue, but with the same dm-crypt.c")
+    for environment in (results.environment for results in kept):
+        name = figures.results_of(queue.target, environment["accel"]).name
+        measured = dict(environment["modules"]).get("series")
+        if measured != driver:
+            raise Failed(
+                f"{name} was measured on dm-crypt.c {measured}, the queue makes {driver}:\n"
+                "measure again with make bench, then run tools/dmcrypt-inline figures --results FILE"
+            )
+        if environment["queue_hash"] != tree.queue_hash:
+            say(f"note: {name} was measured with another queue, but with the same dm-crypt.c")
 
 
 def _kselftest(queue: Queue) -> None:

@@ -14,6 +14,7 @@ from . import commands
 from .bench import Wanted
 from .compare import TO
 from .errors import UserError
+from .guest import COUNTED
 from .machine import UNACCELERATED
 from .outbox import Posting
 from .progress import say
@@ -78,9 +79,10 @@ def parser() -> argparse.ArgumentParser:
         )
     common.add_argument(
         "--accel",
-        choices=("kvm", "tcg", UNACCELERATED),
+        choices=("kvm", "tcg", UNACCELERATED, COUNTED),
         help="how the guest runs (default: KVM where a trial boot works, else TCG); native, which "
-        "is User-Mode Linux, is for selftest where debugging aids work there, and for bisect-check",
+        "is User-Mode Linux, is for selftest where debugging aids work there, and for bisect-check; "
+        "icount, which is TCG with one CPU and a clock that counts its instructions, is for bench",
     )
     for name, text in (
         ("tree", "make build/<target>/tree, a git repository with the tags base and series"),
@@ -199,6 +201,8 @@ def main(arguments: Sequence[str]) -> int:
     given = parser().parse_args(arguments)
     if given.accel == UNACCELERATED and given.stage not in ("selftest", "bisect-check"):
         parser().error("--accel native (ACCEL=native) is for selftest and bisect-check only")
+    if given.accel == COUNTED and given.stage != "bench":
+        parser().error("--accel icount (ACCEL=icount) is for bench only")
     clean_environment()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)

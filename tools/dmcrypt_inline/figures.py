@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from .cells import cells, loads
 from .charts import w1_panels
 from .drawing import standalone
 from .errors import UserError
+from .guest import COUNTED
 from .measurements import Load, Measurement, Results
 from .paths import REPO
 from .progress import say
@@ -34,6 +35,7 @@ ROWS: Mapping[str, tuple[str, str]] = {
 }
 BEGIN, END = "<!-- figures: tools/dmcrypt-inline figures writes what follows -->\n", "<!-- end of figures -->\n"
 IN_README = re.compile(re.escape(BEGIN) + r".*?" + re.escape(END), re.S)
+BY_INSTRUCTIONS = ", by a clock that counts the instructions of one CPU:"
 # From the header to a blank line: a mail has no invisible marks.
 IN_COVER = re.compile(r"^(?: +read +write)+\n(?:[^\n]+\n)+", re.M)
 
@@ -47,9 +49,18 @@ class Texts:
     chart: str
 
 
-def results_of(target: Target) -> Path:
-    """The results file that is kept for a target's figures; it need not exist."""
-    return FIGURES / f"{target.name}.json"
+def results_of(target: Target, accel: str = "") -> Path:
+    """The results file that is kept for a target's figures; it need not exist.
+
+    Beside that of a queue which adds the flags one more, of accelerator COUNTED, may lie.
+    """
+    return FIGURES / f"{target.name}{f'.{COUNTED}' if accel == COUNTED and not target.has_flags else ''}.json"
+
+
+def kept(target: Target) -> list[Results]:
+    """What is kept for a target's figures: nothing, or the results, or these and those of COUNTED."""
+    places = [results_of(target), results_of(target, COUNTED)]
+    return [measurements.read(place) for place in dict.fromkeys(places) if place.is_file()]
 
 
 def _posting(results: Results) -> list[Load]:
@@ -66,22 +77,35 @@ def _posting(results: Results) -> list[Load]:
     return [found[way] for way in WAYS]
 
 
-def texts(results: Results) -> Texts:
-    """What the results say. Raises UserError when a cell of the table is missing or cannot be compared."""
+# For each row of the table, reading and writing: MiB/s, and how many times the base's default path.
+Rows = Mapping[str, list[tuple[Spread, Ratio]]]
+
+
+def texts(results: Results, counted: Results | None = None) -> Texts:
+    """What the results say, and the ratios of those with accelerator COUNTED beside them.
+
+    Raises UserError when a cell of the table is missing or cannot be compared.
+    """
     both = _posting(results)
-    speeds: dict[str, list[Spread]] = {name: [] for name in ROWS}
-    times: dict[str, list[Ratio]] = {name: [] for name in ROWS}
-    for load in both:
+    rows, conditions = _rows(results), [_conditions(results, both)]
+    costs: Rows = {}
+    if counted is not None:
+        costs = _rows(counted)
+        conditions.append(_conditions(counted, _posting(counted)))
+    chart = standalone(w1_panels(results, both), TITLE)
+    return Texts(_readme(rows, costs, conditions), _cover(rows, costs, conditions), chart)
+
+
+def _rows(results: Results) -> Rows:
+    rows: dict[str, list[tuple[Spread, Ratio]]] = {name: [] for name in ROWS}
+    for load in _posting(results):
         found = {labels.cell(cell): cell for cell in cells(results, load)}
         missing = [name for name in ROWS if name not in found]
         if missing:
             raise UserError(f"the results have no {', '.join(missing)} for: {labels.describe(load)}")
         for name in ROWS:
-            speeds[name].append(spread(values(found[name])))
-            times[name].append(_times(results, found[name]))
-    where, extent = _conditions(results, both)
-    rows = {name: list(zip(speeds[name], times[name])) for name in ROWS}
-    return Texts(_readme(rows, where, extent), _cover(rows, where, extent), standalone(w1_panels(results, both), TITLE))
+            rows[name].append((spread(values(found[name])), _times(results, found[name])))
+    return rows
 
 
 def _conditions(results: Results, of: list[Load]) -> tuple[str, str]:
@@ -110,8 +134,7 @@ def fixes(results: Results) -> str:
             over = tables.to_same(results, cell) if cell else None
             if over is None:
                 raise UserError(f"series:{mode} cannot be compared with base:{mode}: {labels.describe(load)}")
-            figure, _, mark = _figure(over).partition(" ")
-            line += f"{figure:>7}{mark:1}"
+            line += _marked(over, 7)
         lines.append(line.rstrip())
     where, extent = _conditions(results, of)
     same = [f"{tables.SAME} no difference that these rounds can tell"] if tables.SAME in "".join(lines) else []
@@ -138,31 +161,42 @@ def _figure(times: Ratio) -> str:
     return labels.figure(times.spread.median) + ("" if set(times.ratios) == {1.0} else tables.mark(times))
 
 
-# For each row of the table, reading and writing: MiB/s, and how many times the base's default path.
-Rows = Mapping[str, list[tuple[Spread, Ratio]]]
-
-
-def _readme(rows: Rows, where: str, extent: str) -> str:
+def _readme(rows: Rows, costs: Rows, conditions: Sequence[tuple[str, str]]) -> str:
     lines = ["| | read MiB/s | × base | write MiB/s | × base |", "|---|---:|---:|---:|---:|"]
+    if costs:
+        lines = [f"{lines[0]} read, × base | write, × base |", f"{lines[1]}---:|---:|"]
     for name, (called, _) in ROWS.items():
-        pairs = " | ".join(f"{_speed(speed)} | {_figure(times)}" for speed, times in rows[name])
-        lines.append(f"| {called} | {pairs} |")
-    lines += ["", f"{where}; medians, the spread of a cell (quartiles over median) is {extent}."]
+        pairs = [f"{_speed(speed)} | {_figure(times)}" for speed, times in rows[name]]
+        pairs += [_figure(times) for _, times in costs.get(name, ())]
+        lines.append(f"| {called} | {' | '.join(pairs)} |")
+    said = [
+        f"{where}; medians, the spread of a cell (quartiles over median) is {extent}" for where, extent in conditions
+    ]
+    lines += ["", f".\nThe last two columns{BY_INSTRUCTIONS} ".join(said) + "."]
     lines += [f"`{tables.SAME}`: no difference that these rounds can tell."] if tables.SAME in "".join(lines) else []
     lines += ["", f"![{TITLE}, as in the table]({CHART.relative_to(REPO)})"]
     return BEGIN + "\n".join(["", *lines, ""]) + "\n" + END
 
 
-def _cover(rows: Rows, where: str, extent: str) -> str:
+def _cover(rows: Rows, costs: Rows, conditions: Sequence[tuple[str, str]]) -> str:
     lines = [f"{'':27}read{'':11} write", f"{'':22}MiB/s  x base   MiB/s  x base"]
+    if costs:
+        lines = [f"{lines[0]}      read   write", f"{lines[1]}  x base  x base"]
     for name, (_, called) in ROWS.items():
         line = f"{called:20}"
         for speed, times in rows[name]:
-            figure, _, mark = _figure(times).partition(" ")
-            line += f"{_speed(speed):>7}{figure:>8}{mark:1}"
+            line += f"{_speed(speed):>7}{_marked(times, 8)}"
+        line += "".join(_marked(times, 7) for _, times in costs.get(name, ()))
         lines.append(line.rstrip())
     same = [f"{tables.SAME} no difference that these rounds can tell"] if tables.SAME in "".join(lines) else []
-    return "\n".join([*lines, *same, f"{where};", f"spread of a cell (quartiles over median) {extent}"]) + "\n"
+    said = [f"{where};\nspread of a cell (quartiles over median) {extent}" for where, extent in conditions]
+    return "\n".join([*lines, *same, f"\nlast two columns{BY_INSTRUCTIONS}\n".join(said)]) + "\n"
+
+
+def _marked(times: Ratio, width: int) -> str:
+    """The figure with its mark in the column after it."""
+    figure, _, mark = _figure(times).partition(" ")
+    return f"{figure:>{width}}{mark:1}"
 
 
 def _placed(pattern: re.Pattern[str], file: Path, block: str) -> str:
@@ -177,11 +211,11 @@ def _placed(pattern: re.Pattern[str], file: Path, block: str) -> str:
     return pattern.sub(lambda _: block, text)
 
 
-def wanted(target: Target, results: Results) -> dict[Path, str]:
+def wanted(target: Target, results: Sequence[Results]) -> dict[Path, str]:
     """The files that show figures of the target, as they ought to be. The README has those of the default target."""
     if target.has_flags:
-        return {target.cover: _placed(IN_COVER, target.cover, fixes(results))}
-    made = texts(results)
+        return {target.cover: _placed(IN_COVER, target.cover, fixes(*results))}
+    made = texts(*results)
     files = {target.cover: _placed(IN_COVER, target.cover, made.cover)}
     if target.name == DEFAULT:
         files |= {README: _placed(IN_README, README, made.readme), CHART: made.chart}
@@ -197,11 +231,11 @@ def stale() -> list[str]:
     """What is not what its results file says, one line a file."""
     found = []
     for target in measured():
-        for path, text in wanted(target, measurements.read(results_of(target))).items():
+        for path, text in wanted(target, kept(target)).items():
             if not path.is_file() or path.read_text() != text:
                 found.append(
-                    f"{path.relative_to(REPO)} is not what {results_of(target).relative_to(REPO)} says:"
-                    " run tools/dmcrypt-inline figures"
+                    f"{path.relative_to(REPO)} is not what {results_of(target).relative_to(REPO)}"
+                    " (and what lies beside it) says: run tools/dmcrypt-inline figures"
                 )
     return found
 
@@ -219,14 +253,15 @@ def keep(results_file: Path, target: Target) -> None:
     if results.environment.get("target") != target.name:
         raise UserError(f"{results_file} has results of {results.environment.get('target')}, not of {target.name}")
     shown = [cell for cell in results.measurements if (cell.load.workload, cell.load.sector_size) == ("W1", 512)]
-    kept = replace(results, measurements=tuple(shown))
-    _ = fixes(kept) if target.has_flags else texts(kept)
-    fewest = min(len(cell.samples) for cell in kept.measurements)
+    part = replace(results, measurements=tuple(shown))
+    _ = fixes(part) if target.has_flags else texts(part)
+    fewest = min(len(cell.samples) for cell in part.measurements)
     if fewest < ENOUGH:
         raise UserError(f"{results_file} has cells of {fewest} rounds, which tell nothing: measure again, in quiet")
     FIGURES.mkdir(exist_ok=True)
-    results_of(target).write_text(measurements.to_json(kept))
-    say(f"{results_of(target)}: the W1 of {results_file}")
+    place = results_of(target, str(results.environment.get("accel")))
+    place.write_text(measurements.to_json(part))
+    say(f"{place}: the W1 of {results_file}")
 
 
 def write() -> int:
@@ -237,7 +272,7 @@ def write() -> int:
             "  measure with make bench, then: tools/dmcrypt-inline figures --results FILE"
         )
     for target in measured():
-        for path, text in wanted(target, measurements.read(results_of(target))).items():
+        for path, text in wanted(target, kept(target)).items():
             changed = not path.is_file() or path.read_text() != text
             path.write_text(text)
             say(f"{path}: {'written' if changed else 'as it was'}")

@@ -27,6 +27,10 @@ SHARE_TAG = "virtme.initmount0"  # what virtme-run calls the first --rwdir
 # The emulator runs the string instructions that "erms" advertises byte by byte,
 # which makes every copy in kernel and libc look far too dear.
 CPU = "max,-erms"
+# In place of an accelerator: TCG with one CPU whose clock counts instructions, a nanosecond each, and follows
+# the host's only while the CPU is idle. What keeps the CPU busy takes the same time whatever else the host does.
+COUNTED = "icount"
+COUNTED_ARGS = ("-icount", "shift=0")
 GRACE = 20.0  # seconds for what a guest still has to say after its kernel's first complaint
 POLL = 0.2  # seconds between two looks at what the guest wrote
 TAIL_LINES = 25
@@ -116,10 +120,10 @@ def run_guest(
 
     inputs: names below $INPUT, and the host's files or directories to copy there;
     modules/*.ko can be loaded with modprobe. out: the run's own directory, emptied
-    first. accel: "kvm" or "tcg" (see accel.py), "native" for User-Mode Linux.
+    first. accel: "kvm", "tcg" or COUNTED (see accel.py), "native" for User-Mode Linux.
     timeout, grace: seconds for all, and seconds left after the kernel's first
-    complaint. cpus, cpu: what to emulate (KVM shows the host's; User-Mode Linux has
-    one). qemu_args: more devices, not for User-Mode Linux.
+    complaint. cpus, cpu: what to emulate (KVM shows the host's; User-Mode Linux and
+    COUNTED have one). qemu_args: more devices, not for User-Mode Linux.
     expected: see complaints.scan. on_line: gets each line that the script prints.
 
     Raises UserError when the guest cannot even be started.
@@ -132,9 +136,11 @@ def run_guest(
         argv = uml.command(kernel, INIT, script, share=share, place=out / "uml", memory=memory, kernel_args=kernel_args)
     else:
         pidfile = out / "qemu.pid"
-        argv = _virtme_run(kernel, share, accel=accel, cpus=cpus, memory=memory)
+        counted = accel == COUNTED
+        argv = _virtme_run(kernel, share, accel=accel, cpus=1 if counted else cpus, memory=memory)
         argv += ["--qemu-opts", "-name", "guest", "-pidfile", pidfile, *_append(script, kernel_args)]
         argv += [] if accel == "kvm" else ["-cpu", cpu]
+        argv += COUNTED_ARGS if counted else ()
         argv += qemu_args
     watch = _Watch(
         console=console,

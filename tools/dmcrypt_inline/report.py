@@ -13,6 +13,7 @@ from .cells import WORKLOADS, loads
 from .chart import Chart
 from .charts import charts
 from .errors import UserError
+from .guest import COUNTED
 from .measurements import RAW, Results
 from .paths import build_dir
 from .progress import say, step
@@ -104,6 +105,7 @@ def facts(results: Results) -> list[tuple[str, str]]:
         ("rounds", str(rounds[0]) if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"),
         ("kernel", f"Linux {found.get('kernel_release')} ({found.get('kernel_flavour')})"),
         ("run by", f"{found.get('accel')} on {found.get('cpu')}"),
+        *([("time", "counted: a nanosecond for each instruction of one CPU")] if found.get("accel") == COUNTED else []),
         ("queue", _short(found.get("queue_hash"))),
     ]
     rows += [(f"dm-crypt.c, {name}", f"blob {_short(blob)}") for name, blob in dict(found.get("modules", {})).items()]

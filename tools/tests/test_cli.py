@@ -136,6 +136,9 @@ def test_native_guests_are_refused_where_they_cannot_be(capsys: pytest.CaptureFi
     with pytest.raises(SystemExit):
         cli.main(["demo", "--accel", "native"])
     assert "for selftest and bisect-check only" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.main(["demo", "--accel", "icount"])
+    assert "(ACCEL=icount) is for bench only" in capsys.readouterr().err
     assert cli.main(["selftest", "--target", "linux-5.8", "--accel", "native"]) == 1
     assert "ACCEL=native takes: linux-7.3" in capsys.readouterr().err
     assert stubbed == []

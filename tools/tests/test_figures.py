@@ -69,6 +69,31 @@ def test_figures_are_written_and_then_fresh(copies: Path, capsys: pytest.Capture
     assert capsys.readouterr().out.count(": as it was") == 3
 
 
+def test_counted_instructions_stand_beside_the_times(copies: Path) -> None:
+    cli.main(["figures", "--results", write(copies / "run.json", synthetic.results(synthetic.w1()))])
+    environment = {**synthetic.ENVIRONMENT, "accel": "icount"}
+    loads = dict.fromkeys(cell.load for cell in synthetic.w1())
+    names = [("base", "default"), *(("series", mode) for mode in ("default", "no_read", "no_write", "both"))]
+    cells = [synthetic.measurement(load, *name, 1.5 if name[1] == "both" else 1.0) for load in loads for name in names]
+    raw = [cell for cell in synthetic.w1() if cell.variant == "raw"]
+    counted = replace(synthetic.results([*raw, *cells]), environment=environment)
+    assert cli.main(["figures", "--results", write(copies / "counted.json", counted)]) == 0
+    assert cli.main(["figures", "--check"]) == 0
+    readme, cover = (copies / "README.md").read_text(), (copies / "cover-letter.txt").read_text()
+    [row] = [line for line in readme.splitlines() if line.startswith("| both |")]
+    assert row.startswith("| both | 118 | 6.37 | 119 | 6.54 | ")
+    assert row.count("|") == 8
+    assert "instructions of one CPU: Linux 0.0.0-synthetic (icount), 6 rounds" in readme
+    block = figures.IN_COVER.findall(cover)[0].splitlines()
+    assert max(map(len, block)) <= 72
+    assert block[0].split() == ["read", "write"] * 2
+    [row] = [line for line in block if line.startswith("both ")]
+    assert row.split()[:5] == ["both", "118", "6.37", "119", "6.54"]
+    assert len(row.split()) == 7
+    (copies / "tools" / "figures" / "linux-5.8.icount.json").unlink()
+    assert cli.main(["figures", "--check"]) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
@@ -88,7 +113,10 @@ def test_a_stale_figure_is_found(
     capsys.readouterr()
     assert cli.main(["figures", "--check"]) == 1
     said = capsys.readouterr().out
-    assert "is not what tools/figures/linux-5.8.json says: run tools/dmcrypt-inline figures" in said
+    assert (
+        "is not what tools/figures/linux-5.8.json (and what lies beside it) says: run tools/dmcrypt-inline figures"
+        in said
+    )
     if not name.endswith(".json"):
         assert said.startswith(name)
         assert len(said.splitlines()) == 1
@@ -103,7 +131,7 @@ def test_fixes_are_compared_mode_by_mode(copies: Path) -> None:
     cells += [
         synthetic.measurement(load, "series", mode, 1.25 if mode == "both" else 1.0) for load in loads for mode in modes
     ]
-    [text] = figures.wanted(target, synthetic.results(cells)).values()
+    [text] = figures.wanted(target, [synthetic.results(cells)]).values()
     assert text.startswith("Cost\n----\n\n")
     assert text.endswith("\n\nTests\n")
     lines = text.splitlines()[3:]
@@ -165,7 +193,7 @@ def test_a_file_without_a_place_for_the_table_is_refused(copies: Path) -> None:
     target = replace(TARGETS["linux-5.8"], cover=copies / "cover-letter.txt")
     (copies / "cover-letter.txt").write_text("nothing\n")
     with pytest.raises(UserError, match="has no place, or several"):
-        figures.wanted(target, synthetic.results(synthetic.w1()))
+        figures.wanted(target, [synthetic.results(synthetic.w1())])
 
 
 def test_the_cover_letter_stays_one(copies: Path) -> None:
@@ -193,7 +221,7 @@ def test_the_check_of_the_sources(copies: Path, monkeypatch: pytest.MonkeyPatch)
     write(kept / "linux-5.8.json", synthetic.results(synthetic.w1()))
     monkeypatch.setattr(figures, "FIGURES", kept)
     monkeypatch.setattr(lint, "TOOLS", clone / "tools")
-    with pytest.raises(Failed, match=r"README\.md is not what tools/figures/linux-5\.8\.json says"):
+    with pytest.raises(Failed, match=r"README\.md is not what tools/figures/linux-5\.8\.json "):
         lint._figures(python, copies / "log")
 
 

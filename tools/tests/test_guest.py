@@ -22,6 +22,7 @@ from dmcrypt_inline.targets import get_target
 
 # Finds the shared directory and the pid file as virtme-run and QEMU would; $SHARE and $PIDFILE are for the body.
 STAND_IN = """#!/bin/sh
+all=$*
 while [ $# -gt 0 ]; do
 	case $1 in
 	--rwdir) SHARE=${2#*=} ;;
@@ -165,6 +166,18 @@ def test_a_missing_virtme_run_is_an_error(kernel: Kernel, tmp_path: Path, monkey
     monkeypatch.setattr("dmcrypt_inline.host.python_env", lambda: tmp_path / "nowhere")
     with pytest.raises(CommandError, match="could not start"):
         boot(kernel, tmp_path)
+
+
+def test_a_guest_that_counts_has_one_cpu(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert accel.choose(kernel, "icount") == "icount"
+    seen = tmp_path / "seen"
+    stand_in(monkeypatch, tmp_path, f'echo 0 >"$SHARE/status"; echo "$all" >{seen}')
+    for chosen, cpus in (("tcg", "2"), ("icount", "1")):
+        run_guest(kernel, "nothing.sh", name="test", out=tmp_path / "run", accel=chosen, timeout=20.0)
+        given = seen.read_text()
+        assert f" --cpus {cpus} " in given
+        assert ("-icount shift=0" in given) == (chosen == "icount")
+        assert "--disable-kvm" in given
 
 
 def test_accel_refuses_an_unknown_word(kernel: Kernel) -> None:
