@@ -25,7 +25,7 @@ help:
 	@echo 'make test     every check, and the tests in their short form; the last line counts them'
 	@echo 'make check    the checks that need no guest'
 	@echo 'make selftest the tests in guests, in full: kselftests on the debug kernel (QUICK=1: as make test runs them)'
-	@echo 'make bench    the measurements: PLAN=quick|w1|w2|w3|w4|w5|curves|full (default: full, up to 40 minutes)'
+	@echo 'make bench    the measurements: PLAN=quick|w1|w2|w3|w4|w5|curves|cost|full (default: full, up to 40 minutes)'
 	@echo 'make mutants  drivers that are wrong on purpose: which test catches which'
 	@echo 'make bisect-check  the kselftests, in short, on every commit of the queue (hours)'
 	@echo 'make report   what a benchmark measured, as a page with charts (RESULTS=FILE: not the last one)'

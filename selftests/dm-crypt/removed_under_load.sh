@@ -13,15 +13,17 @@ here=$(dirname "$0")
 . "$here/dm_crypt.sh"
 
 ROUNDS=$(full_or_quick 4 2)
+JOBS=16
 
-# Start reads and writes on the mapping and return when some have completed.
+# Start reads and writes on the mapping and return when some have completed. Not
+# by libaio: User-Mode Linux complains of itself when it frees the ring of a killed process.
 start_load() {
 	local stat reads writes
 
 	stat=/sys/dev/block/$(numbers_of "$MAPPED")/stat
-	fio --name=load --thread --filename="$MAPPED" --direct=1 --ioengine=libaio \
-		--rw=randrw --bs=16k \
-		--iodepth=32 --size=16M --time_based --runtime=60 --output=/dev/null 2>/dev/null &
+	fio --name=load --thread --filename="$MAPPED" --direct=1 --ioengine=psync \
+		--rw=randrw --bs=16k --numjobs=$JOBS --size=16M --time_based --runtime=60 \
+		--output=/dev/null 2>/dev/null &
 	LOAD=$!
 	reads=0 writes=0
 	until [ "$reads" -gt 8 ] && [ "$writes" -gt 8 ]; do
@@ -39,7 +41,7 @@ replaced_by_errors() {
 		start_load
 		want "message of wipe_table" "" "$(dmsetup wipe_table "$PREFIX-forced" 2>&1)"
 		wait $LOAD
-		want "status of the load after the removal" 1 $?
+		want "jobs of the load that failed after the removal" $JOBS $?
 		undo_last
 		no_complaints || return
 	done

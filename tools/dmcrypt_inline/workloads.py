@@ -92,6 +92,15 @@ W2 = _cells(
     tuple(MODES),
 )
 
+# What fixes may cost each mode, for a base that knows the flags: the posting's loads, and the matrix at 4k.
+COST = _cells(
+    (_simple("W1", rw, size) for size, rw in product(SIZES, READ_WRITE)), ("default", *INLINE), raw=False
+) + _cells(
+    (_simple("W2", rw, 4 * KIB, cipher=cipher) for cipher, rw in product((NULL, AES), READ_WRITE)),
+    tuple(MODES),
+    raw=False,
+)
+
 
 def _parallel(device: str, scheduler: str = "", max_sectors_kb: int = 0) -> Load:
     """Eleven jobs of random reads and writes of 256 KiB."""
@@ -155,6 +164,7 @@ PLANS: Mapping[str, Plan] = {
         Plan("quick", W1_QUICK, 150),
         Plan("w1", W1, 600),
         Plan("w2", W2, 900),
+        Plan("cost", COST, 700, more=False),
         Plan("w3", W3, 500),
         # Long enough for the default path's p99.9; see stats.TAIL.
         Plan("w4", W4, 600, runtime=3.0),

@@ -55,6 +55,17 @@ def test_quick_is_w1_at_4k() -> None:
     assert {cell.load.block_sizes for cell in PLANS["quick"].cells} == {(4 * KIB, 4 * KIB)}
 
 
+def test_cost_has_w1_and_the_quick_set_of_w2() -> None:
+    cells = {(cell.load, cell.mode) for cell in PLANS["cost"].cells if cell.kind == QUEUE}
+    assert cells < {(cell.load, cell.mode) for name in ("w1", "w2") for cell in PLANS[name].cells}
+    assert {load for load, _ in cells if load.workload == "W1"} == {
+        load for load in (cell.load for cell in PLANS["w1"].cells) if load.sector_size == 512
+    }
+    assert {(load.cipher, load.rw, mode) for load, mode in cells if load.workload == "W2"} == set(
+        product((NULL, AES), ("read", "write"), MODES)
+    )
+
+
 def test_w2_is_the_whole_matrix() -> None:
     for cipher, size, rw in product((NULL, AES), (4 * KIB, 64 * KIB, MIB), ("read", "write")):
         load = Load("W2", BRD, cipher, 512, rw, (size, size), 1, 1)
