@@ -134,7 +134,8 @@ def fixes(results: Results) -> str:
             over = tables.to_same(results, cell) if cell else None
             if over is None:
                 raise UserError(f"series:{mode} cannot be compared with base:{mode}: {labels.describe(load)}")
-            line += _marked(over, 7)
+            # Three decimals: a mode should cost nothing, and a thousandth may be told.
+            line += f"{over.spread.median:7.3f}{tables.mark(over).strip():1}"
         lines.append(line.rstrip())
     where, extent = _conditions(results, of)
     same = [f"{tables.SAME} no difference that these rounds can tell"] if tables.SAME in "".join(lines) else []
