@@ -165,7 +165,7 @@ def _figure(times: Ratio) -> str:
 def _readme(rows: Rows, costs: Rows, conditions: Sequence[tuple[str, str]]) -> str:
     lines = ["| | read MiB/s | × base | write MiB/s | × base |", "|---|---:|---:|---:|---:|"]
     if costs:
-        lines = [f"{lines[0]} read, × base | write, × base |", f"{lines[1]}---:|---:|"]
+        lines = [f"{lines[0]} read, counted | write, counted |", f"{lines[1]}---:|---:|"]
     for name, (called, _) in ROWS.items():
         pairs = [f"{_speed(speed)} | {_figure(times)}" for speed, times in rows[name]]
         pairs += [_figure(times) for _, times in costs.get(name, ())]
@@ -182,7 +182,7 @@ def _readme(rows: Rows, costs: Rows, conditions: Sequence[tuple[str, str]]) -> s
 def _cover(rows: Rows, costs: Rows, conditions: Sequence[tuple[str, str]]) -> str:
     lines = [f"{'':27}read{'':11} write", f"{'':22}MiB/s  x base   MiB/s  x base"]
     if costs:
-        lines = [f"{lines[0]}      read   write", f"{lines[1]}  x base  x base"]
+        lines = [f"{lines[0]}      read   write", f"{lines[1]} counted counted"]
     for name, (_, called) in ROWS.items():
         line = f"{called:20}"
         for speed, times in rows[name]:

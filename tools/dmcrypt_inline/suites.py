@@ -10,6 +10,7 @@ from pathlib import Path
 
 from .build import Module
 from .guest_tests import Guests, TestResult, names, total
+from .ktap import Report
 from .machine import Machine
 from .mutants import GROUP, Mutant, Proof, counts, prove, table
 from .paths import build_dir
@@ -22,6 +23,8 @@ CRYPTSETUP_SECONDS = 4800.0
 AT_ONCE = 2  # guests: each mostly keeps one CPU busy
 # kselftests for one guest: they take from seconds to minutes, a boot 20 seconds.
 SHARE = {"quick": 6, "full": 3}
+
+INHERITED = Report(plan=0, skip="fails as on the base", claims=(), problems=())
 
 Outcome = TestResult | Proof
 Job = Callable[[], Sequence[Outcome]]
@@ -59,8 +62,8 @@ def of_cryptsetup(machine: Machine, quick: bool) -> Counts:
 def bisect_check(machine: Machine) -> Counts:
     """The kselftests in their short form on the base and each other variant: the queue's commits, one after the other.
 
-    A commit is tried in the modes that it has. What fails on the base may fail on a commit too, and is only said,
-    until a commit mends it; on the series nothing may.
+    A commit is tried in the modes that it has. What fails on the base may fail on a commit too, and counts as skipped
+    there, until a commit mends it; on the series nothing may.
     """
     guests = replace(_guests(machine, "bisect", quick=True), any_driver=True)
     results: list[Outcome] = []
@@ -76,8 +79,10 @@ def bisect_check(machine: Machine) -> Counts:
             say(f"{name} mends {test}")
         inherited = inherited & failed if name != "series" else set()
         for test in sorted(inherited):
-            say(f"{name}: {test} fails as on the base")
-        results += [replace(each, name=f"{name}: {each.name}") for each in found if each.name not in inherited]
+            say(f"{name}: {test} {INHERITED.skip}")
+        known = [replace(each, report=INHERITED, status=4, complaints=()) for each in found if each.name in inherited]
+        new = [each for each in found if each.name not in inherited]
+        results += [replace(each, name=f"{name}: {each.name}") for each in (*known, *new)]
     return _close(machine, guests, "bisect", results)
 
 

@@ -56,6 +56,12 @@ def test_variants_by_name(tmp_path: Path) -> None:
             named_variants([word])
 
 
+def test_a_counting_guest_is_not_taken_for_hanging_too_soon() -> None:
+    plan = PLANS["full"]
+    assert bench.guest_seconds(plan, "tcg") == 1.5 * plan.seconds + bench.BOOT
+    assert bench.guest_seconds(plan, "icount") == 5 * plan.seconds + bench.BOOT
+
+
 def test_further_variants_get_time_of_their_own() -> None:
     usual = (Variant("base", BASE_KINDS, "b.ko", strict=True), Variant("series", QUEUE_KINDS, "s.ko", strict=True))
     plan = PLANS["quick"]  # raw and base each way, four modes each way of the others

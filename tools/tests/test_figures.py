@@ -248,3 +248,8 @@ def test_the_check_of_the_queue(
     assert "measured with another queue, but with the same dm-crypt.c" in capsys.readouterr().out
     with pytest.raises(Failed, match="measure again with make bench"):
         measured_on("0" * 40, tree.queue_hash)
+    measured_on(driver, tree.queue_hash)
+    counted = {**synthetic.ENVIRONMENT, "modules": {"series": "0" * 40}, "accel": "icount"}
+    write(figures.results_of(target, "icount"), replace(synthetic.results(()), environment=counted))
+    with pytest.raises(Failed, match=r"\.icount\.json was measured on dm-crypt\.c 0000"):
+        check_linux._figures(queue)

@@ -16,6 +16,7 @@ from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.guest import GuestResult, run_guest
 from dmcrypt_inline.ktap import parse
 from dmcrypt_inline.machine import Machine
+from dmcrypt_inline.results import Counts
 from dmcrypt_inline.run import CommandError
 from dmcrypt_inline.series import Tree
 from dmcrypt_inline.targets import get_target
@@ -409,12 +410,19 @@ def test_the_base_must_fail_each_test_that_is_said_to_find_it_wrong(
     assert (result.name, result.counts.passed) == ("dm-crypt/bad_arguments", 1)
 
 
+def test_a_test_is_told_to_take_any_driver(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
+    for wanted, said in ((False, "''"), (True, "1")):
+        replace(guests, any_driver=wanted).run(module(tmp_path, "series"), ["dm-crypt/table_roundtrip"], 20.0)
+        assert f"export DM_CRYPT_ANY_DRIVER={said}" in (tmp_path / "seen").read_text().splitlines()
+
+
 def test_a_commit_may_fail_what_the_base_fails_until_one_mends_it(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
     closed = found_in(guests, monkeypatch)
-    wrong = {"base": "ab", "patch-01": "abc", "patch-02": "b", "patch-03": "a", "series": "b"}  # who fails which
+    wrong = {"base": "abz", "patch-01": "abcz", "patch-02": "bz", "patch-03": "az", "series": "bz"}  # who fails which
 
     def run(guests: guest_tests.Guests, module: Module, tests: list[str], _seconds: float) -> list[object]:
         assert guests.any_driver
@@ -424,16 +432,20 @@ def test_a_commit_may_fail_what_the_base_fails_until_one_mends_it(
 
     monkeypatch.setattr(guest_tests.Guests, "run", run)
     monkeypatch.setattr(guest_tests.Guests, "boot", lambda *_: (1, ()))
-    monkeypatch.setattr(suites, "names", lambda _: ["a", "b", "c"])
+    monkeypatch.setattr(suites, "names", lambda _: ["a", "b", "c", "z"])
     modules = {name: module(tmp_path, name) for name in wrong}
     tree = Tree(get_target("linux-5.8"), tmp_path, "", "", (), "", "")
     suites.bisect_check(Machine(tree, kernel, modules, CRYPTSETUP, None))
-    found = {each.name: each.counts.failed for each in closed if isinstance(each, guest_tests.TestResult)}
-    assert [name for name, failed in found.items() if failed] == ["patch-01: c", "patch-03: a", "series: b"]
-    assert not found.keys() & {"patch-01: a", "patch-01: b", "patch-02: b"}
+    found = {each.name: each.counts for each in closed if isinstance(each, guest_tests.TestResult)}
+    assert len(found) == 4 * 4
+    failed = [name for name, counts in found.items() if counts == Counts(0, 1, 0)]
+    assert failed == ["patch-01: c", "patch-03: a", "series: b", "series: z"]
+    skipped = [name for name, counts in found.items() if counts == Counts(0, 0, 1)]
+    assert skipped == ["patch-01: a", "patch-01: b", "patch-01: z", "patch-02: b", "patch-02: z", "patch-03: z"]
     assert [line for line in capsys.readouterr().out.splitlines() if " on the base" in line or " mends " in line] == [
-        *("patch-01: a fails as on the base", "patch-01: b fails as on the base"),
-        *("patch-02 mends a", "patch-02: b fails as on the base", "patch-03 mends b"),
+        *("patch-01: a fails as on the base", "patch-01: b fails as on the base", "patch-01: z fails as on the base"),
+        *("patch-02 mends a", "patch-02: b fails as on the base", "patch-02: z fails as on the base"),
+        *("patch-03 mends b", "patch-03: z fails as on the base"),
     ]
 
 

@@ -39,6 +39,13 @@ def small() -> str:
     return report.build(synthetic.results(synthetic.w1())).html
 
 
+def test_a_counting_clock_is_named() -> None:
+    results = synthetic.results(synthetic.w1())
+    assert "time" not in dict(report.facts(results))
+    counted = replace(results, environment={**synthetic.ENVIRONMENT, "accel": "icount"})
+    assert "each instruction" in dict(report.facts(counted))["time"]
+
+
 @pytest.mark.parametrize(("width", "scheme"), WINDOWS)
 def test_a_browser_shows_every_chart(made: report.Report, tmp_path: Path, width: int, scheme: str) -> None:
     assert shutil.which(BROWSER), f"install the Debian packages {' '.join(host.PACKAGES['report'])} to run this test"
