@@ -49,7 +49,7 @@ help:
 	@echo '  ACCEL=native    sooner: under User-Mode Linux, which for linux-5.8 has no debugging aids'
 	@echo
 	@echo 'make bench also takes'
-	@echo "  VARIANT='NAME=path/to/dm-crypt.ko ...'  further modules; each: the queue's patches one by one"
+	@echo "  VARIANT='NAME=path/to/dm-crypt.c ...'  further drivers (or .ko); each: the queue's patches one by one"
 	@echo '  ACCEL=icount    TCG with one CPU and a clock that counts its instructions: figures repeat to the percent'
 	@echo '  HERE=1          on the running kernel, as root, instead of in a guest'
 	@echo '  DEVICE=/dev/... with HERE=1: your own device; it is only read,'

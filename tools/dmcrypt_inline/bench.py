@@ -111,17 +111,18 @@ def run(machine: Machine, plan: Plan, further: Mapping[str, Path]) -> Outcome:
 
 
 def named_variants(given: Sequence[str]) -> tuple[dict[str, Path], bool]:
-    """Module files by variant's name from words NAME=PATH, and whether "each" was among them.
+    """Modules (.ko) and sources (.c) by variant's name from words NAME=PATH, and whether EACH was among them.
 
-    Raises UserError for a word that is neither, a name taken twice and a file that is not there.
+    Raises UserError for any other word, a name taken twice and a file that is not there.
     """
     found: dict[str, Path] = {}
     for word in given:
         name, equals, path = word.partition("=")
         if word == EACH:
             continue
-        if not equals or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-            raise UserError(f"VARIANT={word}: neither NAME=path/to/dm-crypt.ko nor {EACH}")
+        fits = equals and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) and Path(path).suffix in (".c", ".ko")
+        if not fits:
+            raise UserError(f"VARIANT={word}: neither NAME=path/to/dm-crypt.c (or .ko) nor {EACH}")
         if name in found or name in ("base", "series", RAW) or re.fullmatch(STEP, name):
             raise UserError(f"VARIANT={word}: the name {name} is taken")
         if not Path(path).is_file():

@@ -171,7 +171,8 @@ def _bench_options(stage: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="NAME=PATH",
-        help="further modules dm-crypt.ko, built for the fast kernel; or `each`: the queue's patches one by one",
+        help="further drivers: dm-crypt.c, or a dm-crypt.ko that was built for the fast kernel; "
+        "or `each`: the queue's patches one by one",
     )
     stage.add_argument("--here", action="store_true", help="on the running kernel, as root, instead of in a guest")
     stage.add_argument(

@@ -255,7 +255,7 @@ def bench(request: Request) -> int:
         return 0
     if wanted.device or wanted.destroy:
         raise UserError("DEVICE= and DESTROY_DATA= are for the running kernel: give HERE=1 too; a guest sees no disks")
-    further, each = bench_stage.named_variants(wanted.variants)
+    given, each = bench_stage.named_variants(wanted.variants)
     target = request.kernel_target()
     ensure_packages("base", "build", "cryptsetup", "guest")
     python_env()
@@ -263,7 +263,9 @@ def bench(request: Request) -> int:
     machine = _machine(request, made, "fast", ("base", "series"))
     if each:
         machine = _with_steps(machine)
-    bench_stage.run(machine, plan, further)
+    built = {name: build_module(machine.kernel, path, name) for name, path in given.items() if path.suffix == ".c"}
+    further = {name: path for name, path in given.items() if name not in built}
+    bench_stage.run(replace(machine, modules={**machine.modules, **built}), plan, further)
     return 0
 
 

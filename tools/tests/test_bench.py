@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from small import SOURCE, git, git_tree, make_target
 
 from dmcrypt_inline import bench, cli, commands
 from dmcrypt_inline.bench import Terminal, Wanted, named_variants, steps, stretched
+from dmcrypt_inline.build import Kernel, Module
+from dmcrypt_inline.build_cryptsetup import Cryptsetup
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.here import _environment, measure_here
+from dmcrypt_inline.machine import Machine
 from dmcrypt_inline.orders import ALL_KINDS, BASE_KINDS, QUEUE_KINDS, Variant
 from dmcrypt_inline.run import Completed
 from dmcrypt_inline.series import Tree
@@ -42,12 +46,15 @@ def test_a_base_with_the_flags_is_measured_in_all_modes(tmp_path: Path) -> None:
 
 
 def test_variants_by_name(tmp_path: Path) -> None:
-    module = tmp_path / "dm-crypt.ko"
-    module.write_text("")
-    assert named_variants([f"mine={module}", "each"]) == ({"mine": module}, True)
+    module, source = tmp_path / "dm-crypt.ko", tmp_path / "released.c"
+    for path in (module, source):
+        path.write_text("")
+    words = [f"mine={module}", "each", f"released={source}"]
+    assert named_variants(words) == ({"mine": module, "released": source}, True)
     for word, why in (
         ("mine", "neither NAME="),
         (f"../x={module}", "neither NAME="),
+        (f"mine={tmp_path / 'dm-crypt.o'}", "neither NAME="),
         (f"series={module}", "is taken"),
         (f"patch-03={module}", "is taken"),
         ("mine=/nowhere/dm-crypt.ko", "there is no file"),
@@ -121,6 +128,24 @@ def test_the_command_line_reaches_the_stage() -> None:
     given = cli.parser().parse_args(["bench", "--plan", "w1", "--variant", "a=b", "each", "--destroy-data", "/dev/x"])
     assert cli._bench(given) == Wanted("w1", ("a=b", "each"), False, "", "/dev/x")
     assert "bench" in commands.COMMANDS
+
+
+def test_a_source_is_built_for_the_kernel_that_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, source = tmp_path / "dm-crypt.ko", tmp_path / "released.c"
+    for path in (module, source):
+        path.write_text("")
+    usual = {name: Module(name, tmp_path / f"{name}.ko", "1") for name in ("base", "series")}
+    made = Module("released", tmp_path / "built.ko", "2")
+    tree, kernel = Tree(make_target(tmp_path), tmp_path, "", "", (), "", ""), cast(Kernel, object())
+    monkeypatch.setattr(commands, "ensure_packages", lambda *_: None)
+    monkeypatch.setattr(commands, "python_env", lambda: None)
+    monkeypatch.setattr(commands.Request, "tree", lambda *_: tree)
+    monkeypatch.setattr(commands, "_machine", lambda *_: Machine(tree, kernel, usual, cast(Cryptsetup, None), None))
+    monkeypatch.setattr(commands, "build_module", lambda *asked: {(kernel, source, "released"): made}[asked])
+    ran: list[object] = []
+    monkeypatch.setattr(bench, "run", lambda machine, plan, further: ran.append((machine.modules, plan.name, further)))
+    assert cli.main(["bench", "--plan", "w1", "--variant", f"mine={module}", f"released={source}"]) == 0
+    assert ran == [({**usual, "released": made}, "w1", {"mine": module})]
 
 
 def test_transient_lines_are_for_terminals(capsys: pytest.CaptureFixture[str]) -> None:
