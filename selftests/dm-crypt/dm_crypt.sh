@@ -103,10 +103,13 @@ takes() {
 }
 
 # Ciphers that always complete asynchronously: cryptd over AES in C, which not
-# every kernel has under the same names.
+# every kernel has under the same names. Once made, such an instance stays, and
+# unless the CPU has instructions for AES the kernel then prefers it to what it
+# was made of: what claims to be synchronous has to come first.
 needs_async() {
 	local generic='^driver *: aes-generic$'
 
+	CLAIMS_LAST="capi:cryptd("
 	if grep -q "$generic" /proc/crypto ||
 		{ modprobe -q aes_generic && grep -q "$generic" /proc/crypto; }; then
 		ASYNC_XTS="capi:cryptd(xts(ecb(aes-generic)))-plain64"

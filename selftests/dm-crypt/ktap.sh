@@ -10,6 +10,7 @@
 #	run_claims
 #
 # A claim fails when it returns non-zero or when one of its `want` fails.
+# Claims with the text of CLAIMS_LAST in their names come after all others.
 # With KTAP_FAIL_FAST set, the first claim that fails is the last one tried.
 # Exit status: 0 all passed or skipped, 1 something failed, 4 all skipped.
 
@@ -19,6 +20,7 @@ KSFT_SKIP=4
 ktap_cleanups=()
 ktap_verdict=""
 ktap_skipped=""
+CLAIMS_LAST=""
 
 diag() {
 	printf '%s\n' "$*" | sed 's/^/# /'
@@ -90,10 +92,17 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 run_claims() {
-	local claim number=0 failed=0 skipped=0 depth=${#ktap_cleanups[@]}
+	local claim first=() last=() number=0 failed=0 skipped=0 depth=${#ktap_cleanups[@]}
 
-	printf 'KTAP version 1\n1..%d\n' "${#CLAIMS[@]}"
 	for claim in "${CLAIMS[@]}"; do
+		if [ -n "$CLAIMS_LAST" ] && [[ $claim = *"$CLAIMS_LAST"* ]]; then
+			last+=("$claim")
+		else
+			first+=("$claim")
+		fi
+	done
+	printf 'KTAP version 1\n1..%d\n' "${#CLAIMS[@]}"
+	for claim in "${first[@]}" "${last[@]}"; do
 		number=$((number + 1))
 		ktap_verdict="" ktap_skipped=""
 		# The words of a claim are a function and its arguments.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,3 +81,20 @@ def test_refresh_keeps_message_and_other_files(tmp_path: Path, directory: Path) 
 def test_a_queue_without_selftests_is_refused(tmp_path: Path, directory: Path) -> None:
     with pytest.raises(UserError, match="does not add"):
         selftests.refresh(tree_with(tmp_path, {}))
+
+
+@pytest.mark.parametrize(("last", "order"), [("", "abc"), ("odd b", "acb")])
+def test_claims_that_leave_something_behind_come_last(last: str, order: str) -> None:
+    script = f"""
+. {selftests.SELFTESTS}/ktap.sh
+even() {{ :; }}
+odd() {{ :; }}
+CLAIMS=("even a" "odd b" "even c")
+CLAIMS_LAST="{last}"
+run_claims
+"""
+    said = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert said[:2] == ["KTAP version 1", "1..3"]
+    assert [line[:5] + line[-1] for line in said[2:]] == [
+        f"ok {number} {claim}" for number, claim in enumerate(order, 1)
+    ]
