@@ -85,8 +85,14 @@ class GuestResult:
             shown, what = tail(self.console), self.why
         else:
             shown, what = tail(self.output), f"the script ended with exit status {self.status}"
-        quoted = "\n".join("    " + line for line in shown.splitlines())
-        raise UserError(f"guest {self.name}: {what}\n  console: {self.console}\n  output: {self.output}\n{quoted}")
+        raise UserError(
+            f"guest {self.name}: {what}\n  console: {self.console}\n  output: {self.output}\n{indented(shown)}"
+        )
+
+
+def indented(text: str) -> str:
+    """The lines of a log, set off from what is said about them."""
+    return "\n".join("    " + line for line in text.splitlines())
 
 
 def tail(path: Path) -> str:
@@ -269,4 +275,5 @@ class _Watch:
         elif now > self._complained + self.grace and not self.stopped:
             self.stopped = f"the kernel complained; the guest was stopped {self.grace:.0f} s later"
             with suppress(OSError, ValueError):  # gone by itself
-                os.kill(int(self.pidfile.read_text()), signal.SIGTERM)
+                # Not SIGTERM: on it User-Mode Linux cleans up wherever it is, and complains of that.
+                os.killpg(os.getpgid(int(self.pidfile.read_text())), signal.SIGKILL)

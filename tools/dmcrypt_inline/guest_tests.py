@@ -13,7 +13,7 @@ from .build import USER_MODE, Kernel, Module
 from .build_cryptsetup import Cryptsetup
 from .complaints import Complaint, scan
 from .errors import UserError
-from .guest import GRACE, GuestResult, run_guest
+from .guest import GRACE, GuestResult, indented, run_guest, tail
 from .results import Counts
 from .targets import TOOLS
 
@@ -187,7 +187,7 @@ class Guests:
             on_line=self.on_line,
         )
         if guest.status is None and self.on_line:
-            self.on_line(f"{guest.why}; console: {guest.console}")
+            self.on_line(f"{guest.why}; console: {guest.console}\n{indented(tail(guest.console))}")
         console = guest.console.read_text(errors="replace")
         blamed = blame(console, scan(console), tests)
         if blamed[""] or not (guest.results / f"{tests[0]}.ktap").exists():

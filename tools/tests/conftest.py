@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from guests import make_kernel
+
+from dmcrypt_inline.build import Kernel
 
 
 @pytest.fixture(autouse=True)
@@ -17,3 +20,9 @@ def own_places(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     monkeypatch.setattr("dmcrypt_inline.here.BUILD", place / "build")
     monkeypatch.setattr("dmcrypt_inline.host.BUILD", place / "build")
     monkeypatch.setattr("dmcrypt_inline.lint.BUILD", place / "build")
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Kernel:
+    """A kernel that no stand-in looks at."""
+    return make_kernel(tmp_path)

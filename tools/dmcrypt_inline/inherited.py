@@ -1,0 +1,65 @@
+"""What a commit of the queue may fail because the commit before it did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from .guest_tests import TestResult
+from .ktap import Report
+
+WHY = "fails as on the base"
+
+
+@dataclass(frozen=True)
+class Debt:
+    """What one test found wrong with the base, and no commit since has mended.
+
+    `claims` failed; those not `seen` are not known because the guest ended before
+    them (`cut`). `faulty`: the run itself went wrong, as it does when the kernel complains.
+    """
+
+    claims: frozenset[str] = frozenset()
+    seen: frozenset[str] = frozenset()
+    cut: bool = False
+    faulty: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.claims or self.cut or self.faulty)
+
+    def covers(self, claim: str) -> bool:
+        """Whether the claim may fail."""
+        return claim in self.claims or (self.cut and claim not in self.seen)
+
+
+def debt(base: TestResult) -> Debt:
+    """What the base owes for one test."""
+    claims = base.report.claims
+    return Debt(
+        frozenset(claim.name for claim in claims if not claim.ok),
+        frozenset(claim.name for claim in claims),
+        base.status is None,
+        bool(base.faults),
+    )
+
+
+def settle(owed: Debt, found: TestResult) -> tuple[TestResult, Debt]:
+    """A commit's result with what is owed as skips, and what is owed after it."""
+    claims = tuple(
+        replace(claim, ok=True, skip=WHY) if not claim.ok and owed.covers(claim.name) else claim
+        for claim in found.report.claims
+    )
+    still = {claim.name for claim in claims if claim.skip == WHY}
+    seen = frozenset(claim.name for claim in claims)
+    faulty = owed.faulty and bool(found.faults)
+    left = Debt(
+        frozenset(still) | (owed.claims - seen),  # what a guest did not come to is not mended
+        owed.seen | seen,
+        owed.cut and found.status is None,
+        faulty,
+    )
+    if faulty:
+        report = Report(found.report.plan, WHY, claims, ())
+        return replace(found, report=report, status=report.exit_status, complaints=()), left
+    report = replace(found.report, claims=claims)
+    consistent = found.status == found.report.exit_status
+    return replace(found, report=report, status=report.exit_status if consistent else found.status), left

@@ -1,0 +1,93 @@
+"""Guests that are shell scripts, for the tests of what runs in guests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dmcrypt_inline import guest_tests, suites
+from dmcrypt_inline.build import HOST, USER_MODE, Kernel, Module
+from dmcrypt_inline.build_cryptsetup import Cryptsetup
+
+# Finds the shared directory and the pid file as virtme-run and QEMU would; $SHARE and $PIDFILE are for the body.
+STAND_IN = """#!/bin/sh
+all=$*
+while [ $# -gt 0 ]; do
+	case $1 in
+	--rwdir) SHARE=${2#*=} ;;
+	-pidfile) PIDFILE=$2 ;;
+	esac
+	shift
+done
+"""
+
+
+def make_kernel(place: Path) -> Kernel:
+    """A kernel that no stand-in looks at."""
+    modules = place / "modules"
+    modules.mkdir()
+    (modules / "null_blk.ko").write_text("a module")
+    return Kernel("linux-5.8", "fast", HOST, "5.8.0", place, place, place, modules, place, "abc")
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, place: Path, body: str) -> None:
+    """Let `body` (sh) be what virtme-run does."""
+    program = place / "env" / "bin" / "virtme-run"
+    program.parent.mkdir(parents=True)
+    program.write_text(STAND_IN + body)
+    program.chmod(0o755)
+    monkeypatch.setattr("dmcrypt_inline.host.python_env", lambda: place / "env")
+
+
+def user_mode(kernel: Kernel, body: str) -> Kernel:
+    """A kernel for User-Mode Linux, which is a program: `body` (sh) finds $SHARE, $PID and $SCRIPT."""
+    image = kernel.modules.parent / "linux"
+    image.write_text(
+        "#!/bin/sh\nfor word; do\n"
+        "case $word in\n"
+        """guest_share=*) SHARE=${word#*=}; SHARE=${SHARE#\\"}; SHARE=${SHARE%\\"} ;;\n"""
+        "guest_script=*) SCRIPT=${word#*=} ;;\n"
+        "uml_dir=*) PID=${word#*=}guest/pid; mkdir -p ${PID%/*} ;;\n"
+        "esac\ndone\n" + body
+    )
+    image.chmod(0o755)
+    return replace(kernel, arch=USER_MODE, image=image)
+
+
+CRYPTSETUP = Cryptsetup("cryptsetup-2.3", Path("a prefix"), Path("tests"), "2.3.7", "", "")
+
+
+def make_guests(
+    kernel: Kernel,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    said: str,
+    *,
+    status: int = 0,
+    mark: str = "guest test: $test",
+) -> guest_tests.Guests:
+    """Guests in which each test says `said` and ends with `status`."""
+    body = (
+        '. "$SHARE/input/environment"; cd "$SHARE/results"; for test in $TESTS; do mkdir -p "${test%/*}"; '
+        f'echo "{mark}"; echo "# $test" >>"$SHARE/output"; '
+        f"printf '{said}' >$test.ktap; echo {status} >$test.status; done; "
+        f'cp ../input/environment {place}/seen; echo 0 >"$SHARE/status"'
+    )
+    stand_in(monkeypatch, place, body)
+    return guest_tests.Guests(kernel, CRYPTSETUP, "tcg", place / "out", quick=True)
+
+
+def found_in(guests: guest_tests.Guests, monkeypatch: pytest.MonkeyPatch) -> list[suites.Outcome]:
+    """The list to which a suite that runs in `guests` adds what it finds."""
+    found: list[suites.Outcome] = []
+    monkeypatch.setattr(suites, "_guests", lambda *_, **__: guests)
+    monkeypatch.setattr(suites, "_close", lambda *given: found.extend(given[-1]))
+    return found
+
+
+def module(place: Path, name: str) -> Module:
+    """A module that no stand-in loads."""
+    (place / f"{name}.ko").touch()
+    return Module(name, place / f"{name}.ko", "")

@@ -1,0 +1,185 @@
+"""guest_tests.py and mutants.py: what test files say, and what is made of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from guests import CRYPTSETUP, make_guests, make_kernel, module, stand_in
+
+from dmcrypt_inline import guest_tests, mutants
+from dmcrypt_inline.build import USER_MODE, Kernel
+from dmcrypt_inline.complaints import scan
+from dmcrypt_inline.errors import UserError
+from dmcrypt_inline.ktap import parse
+
+
+def test_complaints_are_blamed_on_the_test_that_ran() -> None:
+    console = "boot\n[ 1.0] guest test: one\nBUG: first\n[ 2.0] guest test: two\nfine\nWARNING: second\n"
+    blamed = guest_tests.blame(console, scan(console), ["one", "two"])
+    assert {name: [c.first for c in found] for name, found in blamed.items()} == {
+        "": [],
+        "one": ["BUG: first"],
+        "two": ["WARNING: second"],
+    }
+
+
+def test_what_a_test_provokes_is_no_complaint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guest_tests, "TESTS", tmp_path)
+    (tmp_path / "one.sh").write_text("#!/bin/sh\n# Provokes: BUG: f.rst\n# Provokes: other\n")
+    found = guest_tests.unprovoked(scan("BUG: first\nBUG: second\n"), guest_tests.provoked("one"))
+    assert [complaint.first for complaint in found] == ["BUG: second"]
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "complaint", "counts", "tripped"),
+    [
+        ("1..2\nok 1 a\nok 2 b\n", 0, "", (2, 0, 0), False),
+        ("1..2\nok 1 a\nnot ok 2 b\n", 1, "", (1, 1, 0), True),
+        ("1..1\nok 1 a\n", 0, "BUG: x", (1, 1, 0), True),
+        ("1..2\nok 1 a\n", None, "", (1, 2, 0), False),
+        ("1..1\nok 1 a\n", 1, "", (1, 1, 0), False),
+        ("1..0 # SKIP needs root\n", 4, "", (0, 0, 1), False),
+        ("1..0 # SKIP needs root\n", 0, "", (0, 1, 1), False),
+        ("1..1\nBail out! no disk\n", 1, "", (0, 2, 0), False),
+        ("", None, "", (0, 2, 0), False),
+    ],
+)
+def test_a_test_counts_for_what_it_did(
+    text: str, status: int | None, complaint: str, counts: tuple[int, int, int], tripped: bool
+) -> None:
+    result = guest_tests.TestResult("name", parse(text), status, scan(complaint))
+    assert (result.counts.passed, result.counts.failed, result.counts.skipped) == counts
+    assert result.tripped == tripped
+
+
+def test_a_test_is_told_what_it_needs(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
+    [result] = guests.run(module(tmp_path, "series"), ["dm-crypt/table_roundtrip"], 20.0)
+    assert result.counts.passed == 1
+    told = (tmp_path / "seen").read_text().splitlines()
+    assert "export CRYPTSETUP_PREFIX='a prefix'" in told
+    assert "export CRYPTSETUP_TESTS=tests" in told
+    assert "export DM_CRYPT_QUICK=1" in told
+
+
+def test_tests_that_want_other_kernel_arguments_get_a_guest_of_their_own(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
+    monkeypatch.setattr(guest_tests, "TESTS", tmp_path / "tests")
+    (tmp_path / "tests").mkdir()
+    for name, wants in (("one", ""), ("two", "# Kernel arguments: kmemleak=on\n"), ("three", "")):
+        (tmp_path / "tests" / f"{name}.sh").write_text(f"#!/bin/sh\n{wants}")
+    results = guests.run(module(tmp_path, "series"), ["one", "two", "three"], 20.0)
+    assert [result.name for result in results] == ["one", "three", "two"]
+    booted = {name: (tmp_path / name / "console.log").read_text() for name in ("out", "out-from-two")}
+    assert "kmemleak=off" in booted["out"] and "kmemleak=on" not in booted["out"]
+    assert "kmemleak=on" in booted["out-from-two"] and "kmemleak=off" not in booted["out-from-two"]
+    assert all("cryptd_max_cpu_qlen=4" in text for text in booted.values())
+
+
+def test_a_guest_that_died_shows_its_last_lines(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(
+        monkeypatch,
+        tmp_path,
+        'cd "$SHARE/results"; mkdir -p a; echo "guest test: a/b"; echo out of memory; : >a/b.ktap',
+    )
+    guests = guest_tests.Guests(kernel, CRYPTSETUP, "tcg", tmp_path / "out", True)
+    monkeypatch.setattr(guest_tests, "_said", lambda *_: ())
+    lines: list[str] = []
+    replace(guests, on_line=lines.append).run(module(tmp_path, "series"), ["a/b"], 20.0)
+    assert any("console.log" in line and line.endswith("    out of memory") for line in lines)
+
+
+def test_a_kernel_that_does_not_write_to_its_console_is_an_error(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n", mark="silence")
+    with pytest.raises(UserError, match="would go unseen"):
+        guests.run(module(tmp_path, "series"), ["dm-crypt/table_roundtrip"], 20.0)
+
+
+def test_only_what_is_executable_is_a_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guest_tests, "TESTS", tmp_path)
+    (tmp_path / "group").mkdir()
+    for name, mode in (("two.sh", 0o755), ("one.sh", 0o755), ("sourced.sh", 0o644), ("README", 0o755)):
+        (tmp_path / "group" / name).touch(mode)
+    assert guest_tests.names("group") == ["group/one", "group/two"]
+
+
+def test_a_wrong_variant_must_name_its_tests(tmp_path: Path) -> None:
+    patch = tmp_path / "variant.patch"
+    patch.write_text("Trips: table_roundtrip bad_arguments\n\n--- a/x\n+++ b/x\n")
+    assert mutants.must_trip(patch) == ("dm-crypt/table_roundtrip", "dm-crypt/bad_arguments")
+    for text in ("Trips: no_such_test\n", "Trips:\n", "Trips: bad_arguments no_such_test\n", ""):
+        patch.write_text(text)
+        with pytest.raises(UserError, match="does not say which test must fail"):
+            mutants.must_trip(patch)
+
+
+def test_the_sample_exists() -> None:
+    assert {mutant.name for mutant in mutants.named(mutants.SAMPLE)} == set(mutants.SAMPLE)
+
+
+def test_mutants_are_chosen_by_name() -> None:
+    assert [mutant.name for mutant in mutants.named(["takes_any_word"])] == ["takes_any_word"]
+    assert mutants.named([]) == mutants.mutants()
+    with pytest.raises(UserError, match=r"no wrong driver no_such in .*(?s:.)*takes_any_word"):
+        mutants.named(["no_such"])
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "found"),
+    [
+        (r"1..2\nok 1 a\nnot ok 2 b\n", 1, "b"),
+        (r"1..1\nok 1 a\n", 0, "nothing"),
+        (r"1..0 # SKIP no disk\n", 4, "nothing"),
+        (r"1..1\nBail out! no disk\n", 1, "nothing"),
+    ],
+)
+def test_a_mutant_is_caught_by_a_failure_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, status: int, found: str
+) -> None:
+    guests = make_guests(make_kernel(tmp_path), tmp_path, monkeypatch, said, status=status)
+    wrong = mutants.Mutant("wrong", tmp_path / "wrong.patch", ("dm-crypt/bad_arguments",))
+    [proof] = mutants.prove(guests, wrong, module(tmp_path, "wrong"))
+    proved = found != "nothing"
+    assert proof == mutants.Proof("wrong", "bad_arguments", proved, found)
+    assert mutants.counts([proof]).failed == (0 if proved else 1)
+    assert ("NOT BY" in mutants.table([proof])) == (not proved)
+
+
+@pytest.mark.parametrize(
+    ("text", "status"), [("1..0 # SKIP no fio\n", 4), ("1..2\nok 1 a\nok 2 b # SKIP no null_blk\n", 0)]
+)
+def test_a_skip_of_what_could_have_run_is_a_failure(text: str, status: int) -> None:
+    skipped = guest_tests.TestResult("dm-crypt/a", parse(text), status, ())
+    assert (skipped.counts.failed, skipped.counts.skipped) == (0, 1)
+    must = replace(skipped, must_run=True)
+    assert must.counts.failed == 1
+    assert must.faults[0].startswith("it skips what it could have run here: no ")
+
+
+def test_a_test_is_told_to_take_any_driver(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
+    for wanted, said in ((False, "''"), (True, "1")):
+        replace(guests, any_driver=wanted).run(module(tmp_path, "series"), ["dm-crypt/table_roundtrip"], 20.0)
+        assert f"export DM_CRYPT_ANY_DRIVER={said}" in (tmp_path / "seen").read_text().splitlines()
+
+
+def test_cpus_are_as_many_as_the_test_says_else_one_in_the_short_form(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guests = replace(make_guests(kernel, tmp_path, monkeypatch, ""), accel="tcg", quick=True)
+    assert guests.cpus("dm-crypt/table_roundtrip") == 1
+    assert guests.cpus("dm-crypt/removed_under_load") == 2
+    assert guests.cpus("dm-crypt/swap_over_crypt") == 1
+    assert replace(guests, quick=False).cpus("dm-crypt/table_roundtrip") == 1
+    assert replace(guests, quick=False).cpus("dm-crypt/swap_over_crypt") == 2
+    assert replace(guests, accel="kvm").cpus("dm-crypt/table_roundtrip") == 2
+    native = replace(guests, kernel=replace(kernel, arch=USER_MODE), quick=False)
+    assert native.cpus("dm-crypt/removed_under_load") == 1

@@ -1,0 +1,204 @@
+"""suites.py and inherited.py: which tests run where, and what is told of them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from guests import CRYPTSETUP, found_in, make_guests, module
+
+from dmcrypt_inline import guest_tests, mutants, suites
+from dmcrypt_inline.build import USER_MODE, Kernel, Module
+from dmcrypt_inline.complaints import scan
+from dmcrypt_inline.errors import UserError
+from dmcrypt_inline.inherited import debt, settle
+from dmcrypt_inline.ktap import parse
+from dmcrypt_inline.machine import Machine
+from dmcrypt_inline.results import Counts
+from dmcrypt_inline.series import Tree
+from dmcrypt_inline.targets import get_target
+
+
+def test_a_test_that_runs_on_the_base_is_a_failure() -> None:
+    ran = guest_tests.TestResult("dm-crypt/a", parse("1..1\nok 1 a\n"), 0, ())
+    skipped = guest_tests.TestResult("dm-crypt/a", parse("1..0 # SKIP no flags\n"), 4, ())
+    assert not suites.skips(ran).proved
+    assert suites.skips(skipped) == mutants.Proof("base", "a", True, "skipped: no flags")
+
+
+def test_the_base_must_fail_each_test_that_is_said_to_find_it_wrong(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed = found_in(make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n"), monkeypatch)
+    modules = {name: module(tmp_path, name) for name in ("base", "series")}
+    tree = Tree(get_target("linux-7.3"), tmp_path, "", "", (), "", "a test")
+    suites.test_fixes(Machine(tree, kernel, modules, CRYPTSETUP, None), ["bad_arguments"])
+    proof, result = closed
+    assert proof == mutants.Proof("base", "bad_arguments", False, "nothing")
+    assert isinstance(result, guest_tests.TestResult)
+    assert (result.name, result.counts.passed) == ("dm-crypt/bad_arguments", 1)
+
+
+def test_a_commit_may_fail_what_the_base_fails_until_one_mends_it(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
+    closed = found_in(guests, monkeypatch)
+    wrong = {"base": "abz", "patch-01": "abcz", "patch-02": "bz", "patch-03": "az", "series": "bz"}  # who fails which
+
+    def run(guests: guest_tests.Guests, module: Module, tests: list[str], _seconds: float) -> list[object]:
+        assert guests.any_driver
+        said = {test: f"1..1\n{'not ' * (test in wrong[module.name])}ok 1 it_holds\n" for test in tests}
+        reports = {test: parse(text) for test, text in said.items()}
+        return [guest_tests.TestResult(test, each, each.exit_status, ()) for test, each in reports.items()]
+
+    monkeypatch.setattr(guest_tests.Guests, "run", run)
+    monkeypatch.setattr(guest_tests.Guests, "boot", lambda *_: (1, ()))
+    monkeypatch.setattr(suites, "names", lambda _: ["a", "b", "c", "z"])
+    modules = {name: module(tmp_path, name) for name in wrong}
+    tree = Tree(get_target("linux-5.8"), tmp_path, "", "", (), "", "")
+    suites.bisect_check(Machine(tree, kernel, modules, CRYPTSETUP, None))
+    found = {each.name: each.counts for each in closed if isinstance(each, guest_tests.TestResult)}
+    assert len(found) == 4 * 4
+    failed = [name for name, counts in found.items() if counts == Counts(0, 1, 0)]
+    assert failed == ["patch-01: c", "patch-03: a", "series: b", "series: z"]
+    skipped = [name for name, counts in found.items() if counts == Counts(0, 0, 1)]
+    assert skipped == ["patch-01: a", "patch-01: b", "patch-01: z", "patch-02: b", "patch-02: z", "patch-03: z"]
+    assert [line for line in capsys.readouterr().out.splitlines() if " on the base" in line or " mends " in line] == [
+        *("patch-01: a fails as on the base", "patch-01: b fails as on the base", "patch-01: z fails as on the base"),
+        *("patch-02 mends a", "patch-02: b fails as on the base", "patch-02: z fails as on the base"),
+        *("patch-03 mends b", "patch-03: z fails as on the base"),
+    ]
+
+
+@pytest.mark.parametrize("form", ["quick", "full"])
+def test_the_selftests_are_divided_among_guests(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    guests = replace(make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n"), quick=form == "quick")
+    every = guest_tests.names("dm-crypt")
+    jobs = suites._selftests(guests, module(tmp_path, "series"), every)
+    boots = [guests.boot(test) for test in every]
+    assert len(jobs) == sum(-(-boots.count(boot) // suites.SHARE[form]) for boot in set(boots))
+    found = suites._found(jobs)
+    assert [each.name for each in found] == every
+    assert all(isinstance(each, guest_tests.TestResult) and each.counts.passed == 1 for each in found)
+    assert {path.name for path in guests.out.iterdir()} >= {f"series-{number}" for number in range(len(jobs))}
+    assert "    table_roundtrip: # dm-crypt/table_roundtrip" in capsys.readouterr().out.splitlines()
+
+
+def test_few_selftests_take_few_guests(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
+    assert len(suites._selftests(guests, module(tmp_path, "series"), ["dm-crypt/bad_arguments"])) == 1
+
+
+def test_an_error_of_one_job_ends_all() -> None:
+    begun = []
+
+    def refuses() -> list[suites.Outcome]:
+        raise UserError("no guest")
+
+    def runs() -> list[suites.Outcome]:
+        begun.append(1)
+        time.sleep(0.001)
+        return []
+
+    with pytest.raises(UserError, match="no guest"):
+        suites._found([refuses, *([runs] * 1000)])
+    assert len(begun) < 1000
+
+
+def test_lines_carry_the_name_of_their_test(capsys: pytest.CaptureFixture[str]) -> None:
+    told = suites.Told()
+    for line in ("booting", "# dm-crypt/bad_arguments", "ok 1 a", "# a remark"):
+        told(line)
+    assert capsys.readouterr().out.splitlines() == [
+        "    booting",
+        "    bad_arguments: # dm-crypt/bad_arguments",
+        "    bad_arguments: ok 1 a",
+        "    bad_arguments: # a remark",
+    ]
+
+
+def result(text: str, status: int | None = 1, complaint: str = "") -> guest_tests.TestResult:
+    """What a test said, how it ended, what the kernel said."""
+    return guest_tests.TestResult("dm-crypt/x", parse(text), status, scan(complaint))
+
+
+def test_a_commit_may_fail_the_claims_that_the_base_fails_alone() -> None:
+    owed = debt(result("1..3\nnot ok 1 a\nok 2 b\nok 3 c\n"))
+    found, left = settle(owed, result("1..3\nnot ok 1 a\nnot ok 2 b\nok 3 c\n"))
+    assert found.counts == Counts(1, 1, 1)
+    found, left = settle(left, result("1..3\nok 1 a\nok 2 b\nok 3 c\n", 0))
+    assert (found.counts, bool(left)) == (Counts(3, 0, 0), False)
+    assert settle(left, result("1..3\nnot ok 1 a\nok 2 b\nok 3 c\n"))[0].counts == Counts(2, 1, 0)
+
+
+def test_what_a_guest_did_not_come_to_may_fail_until_it_passed() -> None:
+    owed = debt(result("1..3\nok 1 a\n", None))
+    found, left = settle(owed, result("1..3\nok 1 a\nok 2 b\nnot ok 3 c\n"))
+    assert found.counts == Counts(2, 0, 1)
+    for again, failed in (("not ok 1 a\nok 2 b", 1), ("ok 1 a\nnot ok 2 b", 1), ("ok 1 a\nok 2 b", 0)):
+        assert settle(left, result(f"1..3\n{again}\nnot ok 3 c\n"))[0].counts.failed == failed
+    assert not settle(left, result("1..3\nok 1 a\nok 2 b\nok 3 c\n", 0))[1]
+
+
+def test_a_commit_that_dies_as_the_base_did_mends_nothing() -> None:
+    owed = debt(result("1..3\nok 1 a\nnot ok 2 b\n", None))
+    found, left = settle(owed, result("1..3\nok 1 a\n", None))
+    assert found.counts == Counts(1, 0, 1)
+    assert left.covers("b")
+    assert left.covers("c")
+    assert not left.covers("a")
+    assert settle(debt(result("1..1\nok 1 a\n", 0)), result("", None))[0].counts.failed
+
+
+def test_a_complaint_may_come_until_it_did_not() -> None:
+    passes = "1..1\nok 1 a\n"
+    owed = debt(result(passes, 0, "BUG: x"))
+    found, left = settle(owed, result(passes, 0, "BUG: x"))
+    assert found.counts == Counts(1, 0, 1)
+    found, left = settle(left, result(passes, 0))
+    assert (found.counts, bool(left)) == (Counts(1, 0, 0), False)
+    assert settle(left, result(passes, 0, "BUG: x"))[0].counts.failed == 1
+
+
+def test_a_test_that_had_nothing_to_test_on_the_base_owes_nothing() -> None:
+    owed = debt(result("1..0 # SKIP no flags\n", 4))
+    assert settle(owed, result("1..1\nnot ok 1 a\n"))[0].counts == Counts(0, 1, 0)
+
+
+def test_each_selftest_has_a_boot_of_user_mode_linux(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guests = make_guests(replace(kernel, arch=USER_MODE), tmp_path, monkeypatch, "")
+    every = guest_tests.names("dm-crypt")
+    assert len(suites._selftests(guests, module(tmp_path, "series"), every)) == len(every)
+
+
+def test_a_test_of_cryptsetup_must_run(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..0 # SKIP no mood\n", status=4)
+    ran = suites._cryptsetup(guests, module(tmp_path, "series"))
+    ran += [
+        each for each in suites._on_base(guests, module(tmp_path, "base")) if isinstance(each, guest_tests.TestResult)
+    ]
+    assert {each.name for each in ran} == {*guest_tests.names("cryptsetup"), *guest_tests.names("cryptsetup_on_base")}
+    assert all(each.counts == Counts(0, 1, 1) for each in ran)
+
+
+def test_a_failure_is_told_with_what_was_wrong(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suites._told_at_the_end([result("1..1\n# the flags\n#   actual:   none\nnot ok 1 a\n")])
+    assert "    # the flags\n    #   actual:   none\n    not ok a\n" in capsys.readouterr().out
+    guests = make_guests(kernel, tmp_path, monkeypatch, "")
+    monkeypatch.setattr(suites, "environment", lambda *_: {})
+    monkeypatch.setattr(suites, "write", lambda *_: tmp_path)
+    tree = Tree(get_target("linux-5.8"), tmp_path, "", "", (), "", "")
+    config = tmp_path / "config"
+    config.write_text("")
+    machine = Machine(tree, replace(kernel, config=config), {}, CRYPTSETUP, None)
+    suites._close(machine, guests, "test", [result("1..1\nok 1 a\n", 0, "BUG: x\n a trace")])
+    assert "the kernel complained: BUG: x\n    BUG: x\n     a trace\n" in capsys.readouterr().out
