@@ -128,7 +128,8 @@ def stubbed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(commands, "run_own_tests", part("pytest", Counts(10, 0, 0)))
     monkeypatch.setattr(commands, "_check_sources", part("sources", Counts(1, 0, 0)))
     monkeypatch.setattr(commands, "_check", part("check", Counts(2, 0, 1)))
-    monkeypatch.setattr(commands, "_guest_tests", part("guest", Counts(3, 0, 0)))
+    monkeypatch.setattr(commands, "_builds", part("builds", Counts(0, 0, 0)))
+    monkeypatch.setattr(commands, "_in_guests", part("guest", Counts(3, 0, 0)))
     return ran
 
 
@@ -201,13 +202,13 @@ def test_selftest_of_cryptsetup_runs_its_tests_in_native_guests(
             ["test"],
             [
                 *("pytest", "sources", "check linux-5.8", "check linux-7.3", "check cryptsetup-2.3"),
-                *("guest linux-5.8", "guest linux-7.3"),
+                *("builds linux-5.8", "guest linux-5.8", "builds linux-7.3", "guest linux-7.3"),
             ],
             "23 passed, 0 failed, 3 skipped",
         ),
         (
             ["test", "--target", "linux-5.8"],
-            ["pytest", "sources", "check linux-5.8", "guest linux-5.8"],
+            ["pytest", "sources", "check linux-5.8", "builds linux-5.8", "guest linux-5.8"],
             "16 passed, 0 failed, 1 skipped",
         ),
     ],
@@ -228,7 +229,14 @@ def test_a_part_that_cannot_run_fails_and_stops_no_other(
 
     monkeypatch.setattr(commands, "_check", refuses)
     assert cli.main(["test"]) == 1
-    assert stubbed == ["pytest", "sources", "guest linux-5.8", "guest linux-7.3"]
+    assert stubbed == [
+        "pytest",
+        "sources",
+        "builds linux-5.8",
+        "guest linux-5.8",
+        "builds linux-7.3",
+        "guest linux-7.3",
+    ]
     printed = capsys.readouterr().out
     assert "not ok checks_of_cryptsetup-2.3_can_run\nno network" in printed
     assert printed.splitlines()[-1] == "17 passed, 3 failed, 0 skipped"
