@@ -20,20 +20,9 @@ from dmcrypt_inline.targets import ELSEWHERE, FLAVOURS, NEAR_FAST, TARGETS, Targ
 PACKAGE = REPO / "tools" / "dmcrypt_inline"
 # The path that data takes: each may import those before it, never one after it.
 STAGES = (
-    *(
-        "targets",
-        "base",
-        "series",
-        "refresh",
-        "outbox",
-        "am",
-        "build",
-        "build_cryptsetup",
-        "guest",
-        "results",
-        "report",
-    ),
-    *("commands", "cli"),
+    *("targets", "base", "series", "refresh", "outbox", "am", "build", "build_cryptsetup", "guest", "results"),
+    *("guest_tests", "mutants", "inherited", "suites", "measure", "bench", "report", "figures", "demo"),
+    *("check_source", "check_linux", "check_cryptsetup", "check", "commands", "cli"),  # the checks read the figures too
 )
 
 
