@@ -27,13 +27,15 @@ def carry(variable: str, own: Path, named: Target | None) -> list[str]:
     """
     own = own.expanduser().absolute()
     log = log_dir((named or _targets(variable)[0]).name) / "am.log"
-    repo = _Repo(own, log)
-    asked = repo.ask("rev-parse", "--git-dir")
+    asked = _Repo(own, log).ask("rev-parse", "--absolute-git-dir")
     if asked.returncode != 0:
         raise UserError(
             f"{variable}={own} is no git repository that could have a branch\n  git says: {asked.output.strip()}\n"
             "  into a source tree without git the queue goes with quilt or patch: see the README, On your own tree"
         )
+    # From a directory further down git apply would leave out what lies beside it.
+    top = _Repo(own, log).ask("rev-parse", "--show-toplevel")
+    repo = _Repo(Path((asked if top.returncode else top).output.strip()), log)
     head = repo.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}").output.strip()
     if not head:
         raise UserError(f"{variable}={own} has no commit yet")
@@ -163,6 +165,11 @@ def _commits(repo: _Repo, target: Target, head: str, what: str) -> str:
                 "GIT_AUTHOR_DATE": mail["Date"],
             }
             tree = beside.must("write-tree")
+            if tree == beside.must("rev-parse", f"{tip}^{{tree}}"):
+                raise UserError(
+                    f"patch {number}, {patch.name}, changes nothing in {repo.path} ({what}): is it there already?\n"
+                    "  expected a tree without the queue; no branch was made, and nothing has changed"
+                )
             tip = beside.must("commit-tree", tree, "-p", tip, "-F", "-", stdin=message.encode(), env=author)
     return tip
 

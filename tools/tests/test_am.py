@@ -59,6 +59,34 @@ def test_the_queue_is_on_a_new_branch_and_work_stays(tmp_path: Path, targets: di
     )
 
 
+def beside(own: Path) -> Path:
+    (own / "Documentation").mkdir()
+    return own / "Documentation"
+
+
+def bare(own: Path) -> Path:
+    git(own.parent, "clone", "-q", "--bare", str(own), "bare")
+    return own.parent / "bare"
+
+
+@pytest.mark.parametrize("inside", [lambda own: own / "drivers", beside, lambda own: own / ".git", bare])
+def test_any_directory_of_the_repository_stands_for_all_of_it(
+    tmp_path: Path, targets: dict[str, Target], inside: Callable[[Path], Path]
+) -> None:
+    place = inside(own_tree(tmp_path))
+    am.carry("LINUX", place, None)
+    assert git(place, "show", f"dmcrypt-inline-small:{SOURCE}") == AFTER
+
+
+def test_a_patch_that_is_there_already_makes_no_empty_commit(tmp_path: Path, targets: dict[str, Target]) -> None:
+    own = own_tree(tmp_path)
+    (own / SOURCE).write_text(AFTER)
+    git(own, "commit", "-q", "-a", "-m", "the same")
+    with pytest.raises(UserError, match=r"0001-dm-crypt-bump-the-version\.patch, changes nothing in .*/own "):
+        am.carry("LINUX", own, None)
+    assert "dmcrypt-inline" not in git(own, "branch", "--list")
+
+
 def test_a_tree_with_the_flags_gets_the_fixes(tmp_path: Path, targets: dict[str, Target]) -> None:
     own = own_tree(tmp_path, "/* no_read_workqueue */\n")
     target, why = am.choose(am._Repo(own, tmp_path / "log"), "LINUX", "Linux 7.2.0")
