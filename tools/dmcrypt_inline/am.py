@@ -15,6 +15,8 @@ from .series import read_series
 from .targets import TARGETS, Target
 
 FLAG = "no_read_workqueue"  # in dm-crypt.c: the tree has the flags
+LIBRARY = "lib/libcryptsetup.h"
+LIBRARY_FLAG = "CRYPT_ACTIVATE_NO_READ_WORKQUEUE"  # there: cryptsetup has them
 MAKEFILE = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION)[ \t]*=[ \t]*(.*?)[ \t]*$", re.M)
 
 
@@ -25,6 +27,11 @@ def carry(variable: str, own: Path, named: Target | None) -> list[str]:
     by what is in the tree's last commit. Raises UserError when it is no git repository, when no queue
     suits it, and when the queue does not apply: then there is no branch, and nothing has changed.
     """
+    if named and named.variable != variable:
+        raise UserError(
+            f"TARGET={named.name} is for {named.variable}=, and the tree that was given is {variable}={own}\n"
+            f"  leave TARGET= out, or give one of: {', '.join(target.name for target in _targets(variable))}"
+        )
     own = own.expanduser().absolute()
     log = log_dir((named or _targets(variable)[0]).name) / "am.log"
     asked = _Repo(own, log).ask("rev-parse", "--absolute-git-dir")
@@ -40,6 +47,7 @@ def carry(variable: str, own: Path, named: Target | None) -> list[str]:
     if not head:
         raise UserError(f"{variable}={own} has no commit yet")
     what = describe(repo, variable)
+    _refuse(repo, variable, what)
     target, why = (named, "") if named else choose(repo, variable, what)
     tip = _commits(repo, target, head, what)
     branch = _free_name(repo, f"dmcrypt-inline-{target.name}")
@@ -100,25 +108,31 @@ def describe(repo: _Repo, variable: str) -> str:
     return f"cryptsetup {found[1]}" if found else "a tree that does not say which cryptsetup it is"
 
 
+def _refuse(repo: _Repo, variable: str, what: str) -> None:
+    """Raise UserError when the tree is none of the kind that `variable` stands for, or needs no queue of ours."""
+    linux = variable == "LINUX"
+    wanted = next(target.source for target in _targets(variable)) if linux else LIBRARY
+    text = repo.text(wanted)
+    tree = f"{variable}={repo.path} ({what})"
+    if text is None:
+        raise UserError(f"{tree} has no {wanted}: it is no {'kernel' if linux else 'cryptsetup'} tree")
+    if linux and repo.ask("cat-file", "-e", f"HEAD:{IN_TREE}").returncode == 0:
+        raise UserError(f"{tree} has {IN_TREE} already: a queue of ours is in it")
+    if not linux and LIBRARY_FLAG in text:
+        raise UserError(f"{tree} has {LIBRARY_FLAG} already: released since 2.3.4, or our queue is in it")
+
+
 def choose(repo: _Repo, variable: str, what: str) -> tuple[Target, str]:
-    """The target that the tree is, or is nearest to, and why it was chosen. Raises UserError when none comes near."""
+    """The target that the tree is, or is nearest to, and why it was chosen."""
     candidates = _targets(variable)
     for target in candidates:
         if _has_files(repo, target):
             return target, f"its files are those of {target.tag}"
-    source = next((target.source for target in candidates if target.source), "")
-    if source:
-        text = repo.text(source)
-        if text is None:
-            raise UserError(f"{variable}={repo.path} ({what}) has no {source}: it is no kernel tree")
-        if repo.ask("cat-file", "-e", f"HEAD:{IN_TREE}").returncode == 0:
-            raise UserError(f"{variable}={repo.path} ({what}) has {IN_TREE} already: a queue of ours is in it")
-        has_flags = FLAG in text
-        target = _nearest([each for each in candidates if each.has_flags == has_flags], what)
-        return target, f"its dm-crypt {'has' if has_flags else 'lacks'} the flags; the nearest target is {target.tag}"
-    if repo.text("lib/libcryptsetup.h") is None:
-        raise UserError(f"{variable}={repo.path} ({what}) has no lib/libcryptsetup.h: it is no cryptsetup tree")
-    return candidates[0], f"the nearest target is {candidates[0].tag}"
+    if variable != "LINUX":
+        return candidates[0], f"the nearest target is {candidates[0].tag}"
+    has_flags = FLAG in (repo.text(candidates[0].source) or "")
+    target = _nearest([each for each in candidates if each.has_flags == has_flags], what)
+    return target, f"its dm-crypt {'has' if has_flags else 'lacks'} the flags; the nearest target is {target.tag}"
 
 
 def _nearest(candidates: Sequence[Target], what: str) -> Target:
@@ -156,7 +170,7 @@ def _commits(repo: _Repo, target: Target, head: str, what: str) -> str:
             if applied.returncode != 0:
                 raise UserError(
                     f"patch {number}, {patch.name}, does not apply to {repo.path} ({what}):\n"
-                    + _why(repo, target, applied.output)
+                    + _why(repo, target, what, applied.output)
                 )
             message = f"{mail['Subject']}\n\n{(place / 'message').read_text()}"
             author = {
@@ -174,8 +188,9 @@ def _commits(repo: _Repo, target: Target, head: str, what: str) -> str:
     return tip
 
 
-def _why(repo: _Repo, target: Target, said: str) -> str:
+def _why(repo: _Repo, target: Target, what: str, said: str) -> str:
     """Where git found a difference, which files are others, and what is nearest."""
+    nearest, _ = choose(repo, target.variable, what)
     lines = [line for line in said.splitlines() if "lacks the necessary blob" not in line]
     where = [line for line in lines if line.startswith("error:")] or lines
     others = [
@@ -188,7 +203,8 @@ def _why(repo: _Repo, target: Target, said: str) -> str:
             *(f"    {line}" for line in where),
             *(["  files that are not those of the target:"] if others else []),
             *(f"    {line}" for line in others),
-            f"  the nearest target is {target.name}, {target.tag} of {target.upstream}",
+            f"  the nearest target is {nearest.name}, {nearest.tag} of {nearest.upstream}"
+            + ("" if nearest == target else ", which is taken without TARGET="),
             "  nothing has changed. To settle the conflicts by hand, on a branch of your own:",
             f"    git -C {repo.path} am -3 {target.patches}/*.patch",
         ]

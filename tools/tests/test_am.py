@@ -128,6 +128,58 @@ def test_a_named_target_is_taken(tmp_path: Path, targets: dict[str, Target]) -> 
     assert "dmcrypt-inline-fixed" in git(tmp_path / "own", "branch", "--list")
 
 
+def test_where_the_named_target_does_not_apply_the_nearest_is_said(tmp_path: Path, targets: dict[str, Target]) -> None:
+    own = own_tree(tmp_path, "/* no_read_workqueue */\n")
+    with pytest.raises(
+        UserError, match=r"the nearest target is fixed, v0\.2 of a test, which is taken without TARGET="
+    ):
+        am.carry("LINUX", own, targets["small"])
+
+
+def test_a_named_target_must_be_for_such_a_tree(tmp_path: Path, targets: dict[str, Target]) -> None:
+    own = own_tree(tmp_path)
+    other = replace(targets["small"], variable="CRYPTSETUP")
+    with pytest.raises(UserError, match=r"TARGET=small is for CRYPTSETUP=, .*LINUX=.*\n.*one of: small, fixed"):
+        am.carry("LINUX", own, other)
+    assert "dmcrypt-inline" not in git(own, "branch", "--list")
+
+
+def cryptsetup_tree(tmp_path: Path, header: str = "") -> Path:
+    own = own_tree(tmp_path)
+    (own / "configure.ac").write_text("AC_INIT([cryptsetup],[2.3.3])\n")
+    (own / am.LIBRARY).parent.mkdir()
+    (own / am.LIBRARY).write_text(header)
+    git(own, "add", "-A")
+    git(own, "commit", "-q", "-m", "cryptsetup")
+    return own
+
+
+@pytest.fixture
+def of_cryptsetup(targets: dict[str, Target]) -> Target:
+    targets["tool"] = replace(targets["small"], name="tool", variable="CRYPTSETUP", tag="v2.3.3", source="")
+    return targets["tool"]
+
+
+def test_cryptsetup_gets_its_own_queue(tmp_path: Path, of_cryptsetup: Target) -> None:
+    own = cryptsetup_tree(tmp_path)
+    lines = am.carry("CRYPTSETUP", own, None)
+    assert "cryptsetup 2.3.3" in lines[0]
+    assert lines[1].strip() == "its files are those of v2.3.3"
+    assert git(own, "show", f"dmcrypt-inline-tool:{SOURCE}") == AFTER
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_cryptsetup_that_has_the_flags_is_refused(tmp_path: Path, of_cryptsetup: Target, named: bool) -> None:
+    own = cryptsetup_tree(tmp_path, "#define CRYPT_ACTIVATE_NO_READ_WORKQUEUE (1 << 24)\n")
+    with pytest.raises(UserError, match=r"\(cryptsetup 2\.3\.3\) has CRYPT_ACTIVATE_NO_READ_WORKQUEUE already"):
+        am.carry("CRYPTSETUP", own, of_cryptsetup if named else None)
+
+
+def test_what_is_no_cryptsetup_is_refused(tmp_path: Path, of_cryptsetup: Target) -> None:
+    with pytest.raises(UserError, match=r"has no lib/libcryptsetup\.h: it is no cryptsetup tree"):
+        am.carry("CRYPTSETUP", own_tree(tmp_path), None)
+
+
 def a_directory(tmp_path: Path) -> Path:
     return kernel_tree(tmp_path / "plain")
 
@@ -159,6 +211,7 @@ def done_already(tmp_path: Path) -> Path:
     return own
 
 
+@pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize(
     ("make", "why"),
     [
@@ -170,7 +223,7 @@ def done_already(tmp_path: Path) -> Path:
     ],
 )
 def test_what_is_no_tree_for_a_queue_is_refused(
-    tmp_path: Path, targets: dict[str, Target], make: Callable[[Path], Path], why: str
+    tmp_path: Path, targets: dict[str, Target], make: Callable[[Path], Path], why: str, named: bool
 ) -> None:
     with pytest.raises(UserError, match=why):
-        am.carry("LINUX", make(tmp_path), None)
+        am.carry("LINUX", make(tmp_path), targets["small"] if named else None)
