@@ -19,9 +19,12 @@ from .run import run
 from .series import Tree, read_series
 from .targets import Target
 
-PERSON = re.compile(r'\s*"?([^<>@"]*[^<>@"\s])"?\s*<([^<>@\s]+@[^<>@\s]+)>\s*')
-LIST = re.compile(r"[^<>@\s'\"]+@[^<>@\s'\"]+")
-TRAILER = re.compile(r"[A-Z][A-Za-z]*(-[A-Za-z]+)*: \S.*")
+UNSEEN = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"  # would end a line of a header, or has no place in a mail
+WORD, LABEL = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+", r"[A-Za-z0-9-]+"
+ADDRESS = rf"{WORD}(?:\.{WORD})*@{LABEL}(?:\.{LABEL})*"
+PERSON = re.compile(rf'\s*"?([^<>@"{UNSEEN}]*[^<>@"\s{UNSEEN}])"?\s*<({ADDRESS})>\s*')
+LIST = re.compile(ADDRESS)
+TRAILER = re.compile(rf"[A-Z][A-Za-z]*(-[A-Za-z]+)*: [^\s{UNSEEN}][^{UNSEEN}]*")
 MBOX = "From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001"  # as git format-patch starts a mail
 WRITTEN = ".written"  # in the outbox: what the mails were when they were written
 FOLD = 78  # characters of a header line
@@ -49,7 +52,7 @@ def checked(posting: Posting) -> Posting:
     if not PERSON.fullmatch(posting.sender):
         raise UserError(
             f"SIGN={posting.sender!r}: who sends, and signs off?\n"
-            '  give a name and an address: make outbox SIGN="Name <name@example.org>"\n'
+            '  give a name and an address (in ASCII): make outbox SIGN="Name <name@example.org>"\n'
             "  a sign-off says that you may pass these patches on (see Documentation/process/submitting-patches.rst)"
         )
     for trailer in posting.trailers:
@@ -183,11 +186,14 @@ def _cover(tree: Tree, base_commit: str | None) -> str:
 
 def _replace(out: Path, names: Sequence[str], texts: Sequence[str]) -> None:
     """Put the mails where those of an earlier run may lie, if they are as that run left them."""
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise UserError(f"{out} is no directory, but the mails go into one of that name\n  move it away") from error
     record = out / WRITTEN
-    known = dict(line.split(" ", 1)[::-1] for line in record.read_text().splitlines()) if record.is_file() else {}
-    there = [path for path in sorted(out.iterdir()) if path != record]
-    kept = [path.name for path in there if known.get(path.name) != _digest(path.read_text())]
+    known = _content(record).decode(errors="replace").splitlines()
+    there = [path for path in sorted(out.iterdir()) if path != record or not path.is_file()]
+    kept = [path.name for path in there if f"{_digest(_content(path))} {path.name}" not in known]
     if kept:
         raise UserError(
             f"{out} holds mails that were edited, or files that are not ours: {', '.join(kept)}\n"
@@ -197,11 +203,19 @@ def _replace(out: Path, names: Sequence[str], texts: Sequence[str]) -> None:
         path.unlink()
     for name, text in zip(names, texts):
         (out / name).write_text(text)
-    record.write_text("".join(f"{_digest(text)} {name}\n" for name, text in zip(names, texts)))
+    record.write_text("".join(f"{_digest(text.encode())} {name}\n" for name, text in zip(names, texts)))
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _content(path: Path) -> bytes:
+    """What is in the file; nothing where it cannot be read, as no mail of ours is."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def base_commit_of(target: Target, own: Path | None, log: Path) -> str | None:

@@ -114,8 +114,18 @@ def test_git_am_takes_the_mails(tree: Tree, tmp_path: Path) -> None:
         (Posting("A Sender"), "who sends, and signs off"),
         (Posting("A Sender <sender>"), "who sends, and signs off"),
         (Posting("A <a@host.example>, B <b@host.example>"), "who sends, and signs off"),
+        (Posting("A\nBcc: evil <a@host.example>"), "who sends, and signs off"),
+        (Posting("A\u2028B <a@host.example>"), "who sends, and signs off"),
+        (Posting("A \udcfc <a@host.example>"), "who sends, and signs off"),
+        (Posting("A <a,b@host.example>"), "who sends, and signs off"),
+        (Posting("A <a@host.example,>"), "who sends, and signs off"),
+        (Posting('A <"x@host.example>'), "who sends, and signs off"),
+        (Posting("A <a@host..example>"), "who sends, and signs off"),
+        (Posting("Ünal <ünal@host.example>"), "who sends, and signs off"),
+        (Posting("A <a@bücher.example>"), "who sends, and signs off"),
         (Posting(SENDER, ("nonsense",)), "no trailer"),
         (Posting(SENDER, ("Word: x\nInjected: y",)), "no trailer"),
+        (Posting(SENDER, ("Word: x\rInjected: y",)), "no trailer"),
         (Posting(SENDER, ("Signed-off-by: B <b@host.example>",)), "give that as SIGN="),
         (Posting(SENDER, version=0), "the first version is 1"),
     ],
@@ -134,6 +144,34 @@ def test_an_edited_mail_is_not_lost(tree: Tree, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="v2-0000-cover-letter"):
         outbox.write(tree, Posting(SENDER, version=2), WHOM, COMMIT, tmp_path / "outbox")
     assert "Changes since v1" in again[0].read_text()
+
+
+@pytest.mark.parametrize("form", ["swap", "directory", "dangling", "record", "damaged"])
+def test_what_is_not_ours_is_not_lost(tree: Tree, tmp_path: Path, form: str) -> None:
+    out = tmp_path / "outbox"
+    out.mkdir()
+    if form == "swap":
+        (out / ".0001.patch.swp").write_bytes(b"b0VIM\xff\xfe")
+    elif form == "directory":
+        (out / "old").mkdir()
+    elif form == "dangling":
+        (out / ".#0001.patch").symlink_to("user@host.1:2")
+    elif form == "record":
+        (out / ".written").mkdir()
+    else:
+        outbox.write(tree, Posting(SENDER), WHOM, COMMIT, out)
+        (out / ".written").write_bytes(b"\xff\n\nnonsense\n")
+    before = sorted(out.iterdir())
+    with pytest.raises(UserError, match="or files that are not ours"):
+        outbox.write(tree, Posting(SENDER), WHOM, COMMIT, out)
+    assert sorted(out.iterdir()) == before
+
+
+def test_a_file_where_the_mails_belong_is_not_lost(tree: Tree, tmp_path: Path) -> None:
+    (tmp_path / "outbox").write_text("work\n")
+    with pytest.raises(UserError, match="outbox is no directory"):
+        outbox.write(tree, Posting(SENDER), WHOM, COMMIT, tmp_path / "outbox")
+    assert (tmp_path / "outbox").read_text() == "work\n"
 
 
 def test_recipients_come_from_the_tree(tree: Tree) -> None:
