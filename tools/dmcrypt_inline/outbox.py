@@ -12,9 +12,9 @@ from email.utils import formataddr, formatdate, parseaddr
 from pathlib import Path
 
 from .errors import UserError
-from .gitrepo import git, known_authors
+from .gitrepo import git
 from .mails import parse_mail
-from .paths import log_dir
+from .paths import REPO, log_dir
 from .run import run
 from .series import Tree, read_series
 from .targets import Target
@@ -99,19 +99,32 @@ def write(tree: Tree, posting: Posting, whom: Recipients, base_commit: str | Non
     names = [f"{prefix}{'0' * 4}-cover-letter.patch", *(f"{prefix}{patch.name}" for patch in patches)]
     head = _Head(posting, whom, total, now, tree.target.name)
     cover = _cover(tree, base_commit)
-    texts = [head.mail(0, parse_mail(cover).summary, cover)]
-    authors = known_authors(log_dir(tree.target.name) / "outbox.log")
+    lead = parse_mail(cover)
+    texts = [head.mail(0, lead.summary, cover)]
+    ours = (own_author(log_dir(tree.target.name) / "outbox.log") or lead.author, "{} <{}>".format(*_person(posting)))
     for number, patch in enumerate(patches, 1):
         stored = patch.read_text()
         mail = parse_mail(stored)
         message, marker, rest = mail.body.partition("\n---\n")
         if not marker:
             raise UserError(f"{patch} has no line '---' between message and diff")
-        foreign = "" if mail.author in authors else f"From: {mail.author}\n\n"
+        foreign = "" if mail.author in ours else f"From: {mail.author}\n\n"
         text = foreign + _with_trailers(tree, mail.summary, message, posting) + marker + rest
         texts.append(head.mail(number, mail.summary, text, is_body=True))
     _replace(out, names, texts)
     return [out / name for name in names]
+
+
+def own_author(log: Path) -> str:
+    """The project's own identity, as 'Name <address>': its first commit's author; "" where history has no beginning.
+
+    Its patches are posted as the sender's; those of all others stay theirs. Where there is
+    no such history, whom the cover letter is from stands for it.
+    """
+    if git(REPO, "rev-parse", "--is-shallow-repository", log=log, check=False).output.strip() != "false":
+        return ""  # no repository, or one that begins with anybody's commit
+    first = git(REPO, "log", "--max-parents=0", "--format=%an <%ae>", log=log, check=False)
+    return first.output.strip().rpartition("\n")[2] if first.returncode == 0 else ""
 
 
 @dataclass(frozen=True)

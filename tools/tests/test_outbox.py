@@ -36,7 +36,7 @@ Why.
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
     target = replace(make_target(tmp_path), lists=("list@host.example",))
     target.cover.write_text(COVER)
-    monkeypatch.setattr(outbox, "known_authors", lambda _: ["dmcrypt-inline <dmcrypt-inline@localhost>"])
+    monkeypatch.setattr(outbox, "REPO", git_tree(tmp_path / "project", None))
     return apply_series(target, prepare_base(target, git_tree(tmp_path / "linux", None)))
 
 
@@ -76,12 +76,34 @@ def test_trailers_join_those_that_are_there(tree: Tree, tmp_path: Path) -> None:
     assert f'\n\nFixes: 0123456789ab ("a: b")\nSigned-off-by: {SENDER}\n---\n' in patch
 
 
-def test_another_author_stays_the_author(tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox, "known_authors", lambda _: ["Somebody <else@host.example>"])
-    _, patch = written(tree, tmp_path, Posting(SENDER))
-    mail = message_from_string(patch.partition("\n")[2])
-    assert mail["From"] == SENDER
-    assert str(mail.get_payload()).startswith("From: dmcrypt-inline <dmcrypt-inline@localhost>\n\nBecause.\n")
+def in_body_from(mail: str) -> str:
+    """The author that the mail names beside its sender."""
+    found = re.match(r"From: (.*)\n\nBecause\.\n", str(message_from_string(mail.partition("\n")[2]).get_payload()))
+    return found[1] if found else ""
+
+
+OTHER = "Somebody <else@host.example>"
+
+
+def test_another_author_stays_the_author(tree: Tree, tmp_path: Path) -> None:
+    [path] = tree.target.patches.iterdir()
+    path.write_text(re.sub("^From: .*", f"From: {OTHER}", path.read_text(), flags=re.M))
+    git(tmp_path / "project", "commit", "-q", "--allow-empty", "-m", "more", f"--author={OTHER}")
+    assert in_body_from(written(tree, tmp_path, Posting(SENDER))[1]) == OTHER
+    assert in_body_from(written(tree, tmp_path, Posting(OTHER))[1]) == ""
+
+
+@pytest.mark.parametrize("place", ["shallow", "missing"])
+def test_without_a_history_the_cover_letter_tells_whose_patches_become_the_sender_s(
+    tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    assert in_body_from(written(tree, tmp_path, Posting(SENDER))[1]) == ""
+    git(tmp_path, "clone", "-q", "--depth=1", f"file://{tmp_path}/project", "shallow")
+    monkeypatch.setattr(outbox, "REPO", tmp_path / place)
+    own = "dmcrypt-inline <dmcrypt-inline@localhost>"
+    assert in_body_from(written(tree, tmp_path, Posting(SENDER))[1]) == own
+    tree.target.cover.write_text(COVER.replace("Us\n <us@host.example>", own))
+    assert in_body_from(written(tree, tmp_path, Posting(SENDER))[1]) == ""
 
 
 def test_a_later_version_says_so(tree: Tree, tmp_path: Path) -> None:
