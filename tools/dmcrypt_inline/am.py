@@ -32,7 +32,6 @@ def carry(variable: str, own: Path, named: Target | None) -> list[str]:
             f"TARGET={named.name} is for {named.variable}=, and the tree that was given is {variable}={own}\n"
             f"  leave TARGET= out, or give one of: {', '.join(target.name for target in _targets(variable))}"
         )
-    own = own.expanduser().absolute()
     log = log_dir((named or _targets(variable)[0]).name) / "am.log"
     asked = _Repo(own, log).ask("rev-parse", "--absolute-git-dir")
     if asked.returncode != 0:

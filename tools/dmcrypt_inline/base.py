@@ -58,7 +58,6 @@ def own_tree(target: Target, own: Mapping[str, Path], *, named: bool) -> Path | 
 
 
 def _fits(target: Target, own: Path) -> bool:
-    own = own.expanduser().absolute()
     try:
         if _commit_to_take(target, own, f"{target.variable}={own}", log_dir(target.name) / "base.log"):
             return True
@@ -180,7 +179,6 @@ def _mismatch(target: Target, path: str, got: str | None, wanted: str, origin: s
 
 def _from_user(target: Target, own: Path, log: Path) -> BaseTree:
     origin = f"{target.variable}={own}"
-    own = own.expanduser().absolute()
     want = f"  wanted: a git tree with the tag {target.tag}, or a source tree of that version"
     if not own.exists():
         raise UserError(f"{origin} does not exist\n{want}")

@@ -210,7 +210,7 @@ def main(arguments: Sequence[str]) -> int:
     own = {"LINUX": given.linux, "CRYPTSETUP": given.cryptsetup}
     request = commands.Request(
         given.target,
-        {name: Path(place) for name, place in own.items() if place},
+        {name: _place(path) for name, path in own.items() if path},
         given.accel,
         getattr(given, "quick", False),
         getattr(given, "variant", "series"),
@@ -231,6 +231,14 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         say("\ninterrupted; run the same command again to go on")
         return 130
+
+
+def _place(path: str) -> Path:
+    """A directory of the user's; the shell leaves the ~ of LINUX=~/x to us."""
+    try:
+        return Path(path).expanduser().absolute()
+    except RuntimeError:  # ~nobody: where it is wanted, it is said not to exist
+        return Path(path).absolute()
 
 
 def _bench(given: argparse.Namespace) -> Wanted:

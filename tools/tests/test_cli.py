@@ -84,8 +84,18 @@ def test_trees_of_one_s_own_reach_the_stage(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(commands.COMMANDS, "tree", remember)
     cli.main(["tree", "--target", "cryptsetup-2.3", "--linux", "/a b", "--cryptsetup", "/c d"])
     cli.main(["tree"])
+    monkeypatch.setenv("HOME", "/home/o'brien")
+    monkeypatch.chdir("/usr")
+    cli.main(["tree", "--linux", "~/x", "--cryptsetup", "y"])
+    cli.main(["tree", "--linux", "~no.body/x"])
     own = {"LINUX": Path("/a b"), "CRYPTSETUP": Path("/c d")}
-    assert asked == [commands.Request("cryptsetup-2.3", own, None), commands.Request(None, {}, None)]
+    expanded = {"LINUX": Path("/home/o'brien/x"), "CRYPTSETUP": Path("/usr/y")}
+    assert asked == [
+        commands.Request("cryptsetup-2.3", own, None),
+        commands.Request(None, {}, None),
+        commands.Request(None, expanded, None),
+        commands.Request(None, {"LINUX": Path("/usr/~no.body/x")}, None),
+    ]
 
 
 def test_no_target_named_means_all_or_the_default() -> None:
