@@ -37,7 +37,10 @@ RESULTS_HELP = {
 }
 
 # Left by a calling make, git hook or kernel work: each would change what our own make and git do.
-FOREIGN = ("MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARCH", "CROSS_COMPILE", "LOCALVERSION")
+FOREIGN = (
+    *("MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARCH", "CROSS_COMPILE", "LOCALVERSION"),
+    *("KCFLAGS", "KCPPFLAGS", "KAFLAGS", "KRUSTFLAGS", "CF", "LLVM", "LLVM_IAS"),
+)
 FOREIGN_PREFIXES = ("KBUILD_", "KCONFIG_", "GIT_")
 FOREIGN_SHORT = (
     "C",

@@ -243,6 +243,7 @@ def test_a_part_that_cannot_run_fails_and_stops_no_other(
 
 def test_what_a_calling_make_leaves_does_not_reach_the_kernel_s(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {"MAKEFLAGS", "TARGET", "ARCH", "KBUILD_OUTPUT", "GIT_DIR", "CRYPTSETUP"}
+    names |= {"KCFLAGS", "KCPPFLAGS", "KAFLAGS", "KRUSTFLAGS", "CF", "LLVM", "LLVM_IAS"}
     for name in names:
         monkeypatch.setenv(name, "x")
     cli.clean_environment()
