@@ -36,6 +36,8 @@ RESULTS_HELP = {
     "figures": "keep the W1 of this results file for the figures first (default: what is kept)",
 }
 
+OF_ALL = ("check", "test", "refresh-selftests")  # without --target
+
 # Left by a calling make, git hook or kernel work: each would change what our own make and git do.
 FOREIGN = (
     *("MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARCH", "CROSS_COMPILE", "LOCALVERSION"),
@@ -69,24 +71,6 @@ def parser() -> argparse.ArgumentParser:
         prog="dmcrypt-inline", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     stages = top.add_subparsers(title="stages", dest="stage", metavar="STAGE", required=True)
-    common = argparse.ArgumentParser(add_help=False)
-    names = ", ".join(TARGETS)
-    common.add_argument(
-        "--target", help=f"what the queue applies to: {names} (default: all for check and test, else {DEFAULT})"
-    )
-    for option, what in (("--linux", "kernel"), ("--cryptsetup", "cryptsetup")):
-        common.add_argument(
-            option,
-            metavar="DIR",
-            help=f"your own {what} checkout or source tree; it is only read (default: the embedded base)",
-        )
-    common.add_argument(
-        "--accel",
-        choices=("kvm", "tcg", UNACCELERATED, COUNTED),
-        help="how the guest runs (default: KVM where a trial boot works, else TCG); native, which "
-        "is User-Mode Linux, is for selftest where debugging aids work there, and for bisect-check; "
-        "icount, which is TCG with one CPU and a clock that counts its instructions, is for bench",
-    )
     for name, text in (
         ("tree", "make build/<target>/tree, a git repository with the tags base and series"),
         (
@@ -114,7 +98,9 @@ def parser() -> argparse.ArgumentParser:
         ("figures", "write the tables and the chart of README and cover letters from the results kept for them"),
         ("compare", "what changed between two results files, judged by ratios that each took within one boot"),
     ):
-        stage = stages.add_parser(name, parents=[common], help=text, description=text[0].upper() + text[1:] + ".")
+        stage = stages.add_parser(
+            name, parents=[_common(name)], help=text, description=text[0].upper() + text[1:] + "."
+        )
         if name == "selftest":
             stage.add_argument("--quick", action="store_true", help="the short form of each test, as `test` runs them")
             stage.add_argument(
@@ -135,6 +121,27 @@ def parser() -> argparse.ArgumentParser:
         if name == "mutants":
             stage.add_argument("mutants", nargs="*", metavar="NAME", help="only these (default: all of them)")
     return top
+
+
+def _common(stage: str) -> argparse.ArgumentParser:
+    """The options of every stage, as this one takes them."""
+    common = argparse.ArgumentParser(add_help=False)
+    default = "all" if stage in OF_ALL else DEFAULT
+    own = "checkout or source tree; it is only read (default: the embedded base)"
+    if stage == "am":
+        default = "the one that suits the tree"
+        own = "git repository, which gets a new branch; work tree and index stay as they are"
+    common.add_argument("--target", help=f"what the queue applies to: {', '.join(TARGETS)} (default: {default})")
+    for option, what in (("--linux", "kernel"), ("--cryptsetup", "cryptsetup")):
+        common.add_argument(option, metavar="DIR", help=f"your own {what} {own}")
+    common.add_argument(
+        "--accel",
+        choices=("kvm", "tcg", UNACCELERATED, COUNTED),
+        help="how the guest runs (default: KVM where a trial boot works, else TCG); native, which "
+        "is User-Mode Linux, is for selftest where debugging aids work there, and for bisect-check; "
+        "icount, which is TCG with one CPU and a clock that counts its instructions, is for bench",
+    )
+    return common
 
 
 def _add_compare(stage: argparse.ArgumentParser) -> None:

@@ -47,6 +47,25 @@ def test_the_parser_offers_exactly_the_stages() -> None:
         assert re.search(rf"^    {name}\s", text, re.M)
 
 
+@pytest.mark.parametrize(
+    ("stage", "said", "unsaid"),
+    [
+        ("am", ["default: the one that suits the tree", "git repository, which gets a new branch"], "only read"),
+        ("refresh-selftests", ["default: all", "it is only read (default: the embedded base)"], "linux-5.8)"),
+        ("check", ["default: all", "it is only read (default: the embedded base)"], "linux-5.8)"),
+        ("bench", ["default: linux-5.8", "it is only read (default: the embedded base)"], "default: all"),
+    ],
+)
+def test_the_help_is_the_stage_s_own(
+    stage: str, said: list[str], unsaid: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main([stage, "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert [words for words in said if words not in text] == []
+    assert unsaid not in text
+
+
 def test_an_interrupt_ends_with_advice(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> int:
         raise KeyboardInterrupt
