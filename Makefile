@@ -3,20 +3,24 @@
 
 PYTHON ?= python3
 
-FORWARD = $(PYTHON) tools/dmcrypt-inline $@ $(if $(TARGET),--target '$(TARGET)') \
-	$(if $(LINUX),--linux '$(LINUX)') $(if $(CRYPTSETUP),--cryptsetup '$(CRYPTSETUP)') \
-	$(if $(ACCEL),--accel '$(ACCEL)') $(if $(filter selftest,$@),$(if $(QUICK),--quick)) \
-	$(if $(filter report,$@),$(if $(RESULTS),--results '$(RESULTS)')) $(if $(filter bench,$@),$(BENCH)) \
-	$(if $(filter outbox,$@),$(OUTBOX))
+# One word for the shell, whatever is in it.
+quote = '$(subst ','\'',$(1))'
+# An option, where its variable is set; a dollar in it stands for itself.
+option = $(if $(value $(2)),$(1) $(call quote,$(value $(2))))
+# The same for what counts only as it is written on the command line: another program's VERSION is no posting's,
+# and nobody signs off, or has a device overwritten, by what a shell happens to export.
+said = $(if $(filter command line,$(origin $(2))),$(call option,$(1),$(2)))
 
-# A device may have to be overwritten only as it is written on the command line.
-BENCH = $(if $(PLAN),--plan '$(PLAN)') $(if $(VARIANT),--variant $(foreach each,$(VARIANT),'$(each)')) \
-	$(if $(filter-out 0,$(HERE)),--here) $(if $(DEVICE),--device '$(DEVICE)') \
-	$(if $(filter command line,$(origin DESTROY_DATA)),--destroy-data '$(DESTROY_DATA)')
+FORWARD = $(PYTHON) tools/dmcrypt-inline $@ $(call option,--target,TARGET) $(call option,--linux,LINUX) \
+	$(call option,--cryptsetup,CRYPTSETUP) $(call option,--accel,ACCEL) \
+	$(if $(filter selftest,$@),$(if $(QUICK),--quick)) $(if $(filter report,$@),$(call option,--results,RESULTS)) \
+	$(if $(filter bench,$@),$(BENCH)) $(if $(filter outbox,$@),$(OUTBOX))
 
-# A name may have an apostrophe.
-OUTBOX = --sign '$(subst ','\'',$(SIGN))' $(if $(TRAILER),--trailer '$(subst ','\'',$(TRAILER))') \
-	$(if $(VERSION),--version '$(VERSION)')
+BENCH = $(call option,--plan,PLAN) \
+	$(if $(value VARIANT),--variant $(foreach each,$(value VARIANT),$(call quote,$(each)))) \
+	$(if $(filter-out 0,$(HERE)),--here) $(call option,--device,DEVICE) $(call said,--destroy-data,DESTROY_DATA)
+
+OUTBOX = $(call said,--sign,SIGN) $(call said,--trailer,TRAILER) $(call said,--version,VERSION)
 
 .PHONY: help demo test check tree edit refresh am outbox selftest mutants bisect-check bench report
 

@@ -75,22 +75,58 @@ def test_an_interrupt_ends_with_advice(capsys: pytest.CaptureFixture[str], monke
     assert "run the same command again" in capsys.readouterr().out
 
 
-def test_make_forwards_everything(tmp_path: Path) -> None:
+@pytest.fixture
+def forwarded(tmp_path: Path) -> Callable[..., list[str]]:
+    """What the tool is given by make, with these arguments and additions to the environment."""
     python = tmp_path / "python3"
     python.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
     python.chmod(0o755)
-    made = ["make", "-s", "-C", str(REPO), f"PYTHON={python}"]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
 
-    def forwarded(*given: str) -> str:
-        return subprocess.run([*made, *given], env=environment, check=True, capture_output=True, text=True).stdout
+    def run_make(*given: str, **environment: str) -> list[str]:
+        made = ["make", "-s", "-C", str(REPO), f"PYTHON={python}", *given]
+        done = subprocess.run(made, env={**clean, **environment}, check=True, capture_output=True, text=True)
+        return done.stdout.split("|")[1:-1]
 
+    return run_make
+
+
+def test_make_forwards_everything(forwarded: Callable[..., list[str]]) -> None:
     everything = ("TARGET=t", "LINUX=/a b", "CRYPTSETUP=/c d", "ACCEL=tcg")
-    expected = "tools/dmcrypt-inline|demo|--target|t|--linux|/a b|--cryptsetup|/c d|--accel|tcg|"
+    expected = ["demo", "--target", "t", "--linux", "/a b", "--cryptsetup", "/c d", "--accel", "tcg"]
     assert forwarded("demo", *everything) == expected
-    assert forwarded("test") == "tools/dmcrypt-inline|test|"
-    assert forwarded("report", "RESULTS=/a b.json") == "tools/dmcrypt-inline|report|--results|/a b.json|"
-    assert forwarded("demo", "RESULTS=/a b.json") == "tools/dmcrypt-inline|demo|"
+    assert forwarded("test") == ["test"]
+    assert forwarded("report", "RESULTS=/a b.json") == ["report", "--results", "/a b.json"]
+    assert forwarded("demo", "RESULTS=/a b.json") == ["demo"]
+    assert forwarded("selftest", "QUICK=1") == ["selftest", "--quick"]
+    bench = ("PLAN=w1", "VARIANT=a=b c=d", "HERE=1", "DEVICE=/dev/x", "DESTROY_DATA=/dev/x")
+    expected = ["--plan", "w1", "--variant", "a=b", "c=d", "--here", "--device", "/dev/x", "--destroy-data", "/dev/x"]
+    assert forwarded("bench", *bench) == ["bench", *expected]
+
+
+@pytest.mark.parametrize(
+    ("stage", "variable", "option"),
+    [
+        *(("demo", name.upper(), f"--{name}") for name in ("target", "linux", "cryptsetup", "accel")),
+        ("report", "RESULTS", "--results"),
+        *(("bench", name, f"--{name.lower().replace('_', '-')}") for name in ("PLAN", "DEVICE", "DESTROY_DATA")),
+        *(("outbox", name, f"--{name.lower()}") for name in ("SIGN", "TRAILER", "VERSION")),
+    ],
+)
+def test_make_changes_nothing_of_what_is_given(
+    forwarded: Callable[..., list[str]], stage: str, variable: str, option: str
+) -> None:
+    odd = 'A O\'Brien, $B $(C) `D` "E" \\F ~ <a@host.example>'
+    assert forwarded(stage, f"{variable}={odd}") == [stage, option, odd]
+
+
+def test_make_changes_nothing_of_a_variant(forwarded: Callable[..., list[str]]) -> None:
+    assert forwarded("bench", "VARIANT=a=/o'b/$x.c b=y") == ["bench", "--variant", "a=/o'b/$x.c", "b=y"]
+
+
+def test_who_signs_and_what_is_overwritten_is_said_on_the_command_line(forwarded: Callable[..., list[str]]) -> None:
+    assert forwarded("outbox", SIGN="A <a@host.example>", TRAILER="Word: x", VERSION="2") == ["outbox"]
+    assert forwarded("bench", DESTROY_DATA="/dev/x", PLAN="w1") == ["bench", "--plan", "w1"]
 
 
 def test_trees_of_one_s_own_reach_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
