@@ -214,6 +214,13 @@ def _commit_to_take(target: Target, own: Path, origin: str, log: Path) -> str | 
     return None
 
 
+def commit_taken(target: Target, own: Path, log: Path) -> tuple[str, bool] | None:
+    """Which commit of the user's tree is the target's base, and whether it has the tag; None when none is."""
+    name = _commit_to_take(target, own, f"{target.variable}={own}", log)
+    commit = _ask(own, "rev-parse", "--verify", f"{name}^{{commit}}", log=log) if name else None
+    return (commit, name != "HEAD") if commit else None
+
+
 def _from_git(target: Target, own: Path, name: str, origin: str, log: Path) -> BaseTree:
     tree = _ask(own, "rev-parse", "--verify", f"{name}^{{tree}}", log=log)
     if tree is None:

@@ -11,6 +11,7 @@ from email.header import Header
 from email.utils import formataddr, formatdate, parseaddr
 from pathlib import Path
 
+from .base import commit_taken
 from .errors import UserError
 from .gitrepo import git
 from .mails import parse_mail
@@ -232,14 +233,6 @@ def _digest(content: bytes) -> str:
 
 
 def base_commit_of(target: Target, own: Path | None, log: Path) -> str | None:
-    """The commit of the target's tag: from the user's tree where that has the tag, else what the target says."""
-    if own is not None:
-        asked = run(
-            ["git", "-C", own, "rev-parse", "--verify", "--quiet", f"refs/tags/{target.tag}^{{commit}}"],
-            log=log,
-            timeout=60,
-            check=False,
-        )
-        if asked.returncode == 0:
-            return asked.output.strip()
-    return target.commit or None
+    """The commit of the target's tag, from the user's tree or the target; else the tree's that has its files."""
+    commit, has_tag = (commit_taken(target, own, log) if own else None) or (None, False)
+    return commit if has_tag else target.commit or commit

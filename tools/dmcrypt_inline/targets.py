@@ -58,8 +58,8 @@ class Target:
     pathspecs of what a build inside it leaves and what would disturb one of ours,
     or is merely big. `prefixes` are what a patch's subject may start with (none:
     anything). `commit` is the tag's (40 hex digits; "": not known, then only the user's
-    own tree tells); `lists` are the addresses for trees that cannot say who maintains them;
-    `abi` maps paths to what others rely on there.
+    own tree tells, by its tag or by the commit that was taken); `lists` are the addresses
+    for trees that cannot say who maintains them; `abi` maps paths to what others rely on there.
 
     Of kernels only: `source` is the file that variants replace; `fragments` maps
     a flavour to its config fragments, later ones winning; `has_flags` says that the base

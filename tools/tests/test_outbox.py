@@ -220,6 +220,9 @@ def test_the_base_commit_is_that_of_the_tag(tmp_path: Path) -> None:
     assert outbox.base_commit_of(target, None, log) == COMMIT
     assert outbox.base_commit_of(replace(target, commit=""), None, log) is None
     own = git_tree(tmp_path / "own", None)
+    head = git(own, "rev-parse", "HEAD").strip()
     assert outbox.base_commit_of(target, own, log) == COMMIT
+    assert outbox.base_commit_of(replace(target, commit=""), own, log) == head
+    assert outbox.base_commit_of(replace(target, commit="", blobs={SOURCE: "f" * 12}), own, log) is None
     git(own, "tag", "-a", "-m", "x", target.tag)
-    assert outbox.base_commit_of(target, own, log) == git(own, "rev-parse", "HEAD").strip()
+    assert outbox.base_commit_of(target, own, log) == head
