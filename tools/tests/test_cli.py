@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from dmcrypt_inline import cli, commands, guest_tests, own_tests, suites
 from dmcrypt_inline.errors import UserError
@@ -127,6 +128,14 @@ def test_make_changes_nothing_of_a_variant(forwarded: Callable[..., list[str]]) 
 def test_who_signs_and_what_is_overwritten_is_said_on_the_command_line(forwarded: Callable[..., list[str]]) -> None:
     assert forwarded("outbox", SIGN="A <a@host.example>", TRAILER="Word: x", VERSION="2") == ["outbox"]
     assert forwarded("bench", DESTROY_DATA="/dev/x", PLAN="w1") == ["bench", "--plan", "w1"]
+
+
+def test_every_job_of_a_workflow_keeps_its_logs() -> None:
+    for workflow in (REPO / ".github" / "workflows").glob("*.yml"):
+        for name, job in YAML(typ="safe").load(workflow)["jobs"].items():
+            [kept] = [step for step in job["steps"] if "upload-artifact" in step.get("uses", "")]
+            assert kept["if"] == "always()", name
+            assert {"build/*.log", "build/*/log"} <= set(kept["with"]["path"].split()), name
 
 
 def test_trees_of_one_s_own_reach_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
