@@ -95,6 +95,15 @@ def test_a_machine_without_debian_s_archive_is_told_so(
         archive.package_file(target, tmp_path / "log")
 
 
+def test_a_machine_without_debian_s_keys_is_told_so(
+    target: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake_apt(monkeypatch, tmp_path / "bin", 'echo "http://mirror.example/ bookworm-security"')
+    monkeypatch.setattr(archive, "KEYRING", tmp_path / "missing.gpg")
+    with pytest.raises(UserError, match=r"missing\.gpg is missing; apt-get install debian-archive-keyring\n.*LINUX="):
+        archive.package_file(target, tmp_path / "log")
+
+
 def test_a_machine_without_apt_is_told_so(target: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="needs Debian's apt") as caught:

@@ -107,6 +107,19 @@ def test_a_broken_repository_is_refused_in_git_s_words(target: Target, tmp_path:
         prepare_base(target, linux)
 
 
+def test_a_tag_that_nothing_is_known_of_must_exist(target: Target, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"LINUX=.*: git cannot find the tree of refs/tags/v0\.1"):
+        prepare_base(replace(target, blobs={}), git_tree(tmp_path / "linux", None))
+
+
+def test_a_damaged_base_in_the_cache_is_named(target: Target, tmp_path: Path) -> None:
+    linux = kernel_tree(tmp_path / "linux")
+    repo = prepare_base(target, linux).repo
+    git(repo, "tag", "-d", "base")
+    with pytest.raises(UserError, match=f"{repo} holds no base; delete it and run again"):
+        prepare_base(target, linux)
+
+
 @pytest.mark.parametrize("form", ["directory", "git"])
 def test_every_file_that_the_target_names_must_be_right(target: Target, tmp_path: Path, form: str) -> None:
     strict = replace(target, variable="CRYPTSETUP", blobs={**target.blobs, "Makefile": "0" * 12})

@@ -158,6 +158,21 @@ def test_what_no_mail_can_be_made_of_is_refused(tree: Tree, tmp_path: Path, post
     assert not (tmp_path / "outbox").exists()
 
 
+def test_a_patch_without_the_line_before_its_diff_is_refused(tree: Tree, tmp_path: Path) -> None:
+    [path] = tree.target.patches.iterdir()
+    path.write_text(path.read_text().replace("\n---\n", "\n"))
+    with pytest.raises(UserError, match=f"{path.name} has no line '---' between message and diff"):
+        written(tree, tmp_path, Posting(SENDER))
+    assert not (tmp_path / "outbox").exists()
+
+
+def test_a_queue_without_a_cover_letter_is_refused(tree: Tree, tmp_path: Path) -> None:
+    tree.target.cover.unlink()
+    with pytest.raises(UserError, match="the queue of small has no cover letter"):
+        written(tree, tmp_path, Posting(SENDER))
+    assert not (tmp_path / "outbox").exists()
+
+
 def test_an_edited_mail_is_not_lost(tree: Tree, tmp_path: Path) -> None:
     first = outbox.write(tree, Posting(SENDER), WHOM, COMMIT, tmp_path / "outbox")
     again = outbox.write(tree, Posting(SENDER, version=2), WHOM, COMMIT, tmp_path / "outbox")
