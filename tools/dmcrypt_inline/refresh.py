@@ -10,7 +10,20 @@ from .base import BaseTree, prepare_exact
 from .errors import UserError
 from .gitrepo import git, resolve
 from .paths import build_dir, is_complete, locked, log_dir
-from .series import FORMAT, Tree, apply_series, queue_hash, read_series, tree_key
+from .series import (
+    BRANCH,
+    FORMAT,
+    NOTE,
+    Tree,
+    apply_series,
+    leave,
+    left_at,
+    queue_hash,
+    read_series,
+    refuse_under_way,
+    tree_key,
+    uncommitted,
+)
 from .targets import Target
 
 EDITED = "refs/dmcrypt-inline/edited"  # in the tree: what was written back last, in case anybody wants it again
@@ -26,7 +39,7 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
     """
     path = build_dir(target.name) / "tree"
     log = log_dir(target.name) / "refresh.log"
-    if not (path / ".git" / "dmcrypt-inline-head").is_file():
+    if not (path / ".git" / NOTE).is_file():
         raise UserError(f"there is no tree to take commits from: make edit TARGET={target.name} makes it")
     with locked(path):
         commits = _commits(target, base, path, log)
@@ -36,8 +49,8 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
         _write_patches(target, path, commits, log)
         done = selftests.take(path, head, log) if from_tree else []
         git(path, "update-ref", EDITED, head, log=log)
+        leave(path, log)  # what it holds is in the queue now, which is applied anew over it
         (path / ".git" / ".complete").unlink()
-        # The queue is applied anew, over what is now in it.
     tree = apply_series(target, base)
     if resolve(path, f"{tree.series}^{{tree}}", log) != resolve(path, f"{head}^{{tree}}", log):
         raise UserError(f"the queue does not make the tree that it was written from, which is {EDITED} in {path}")
@@ -69,16 +82,26 @@ def _write_for(tree: Tree, changed: list[Path], log: Path) -> None:
 
 def _commits(target: Target, base: BaseTree, path: Path, log: Path) -> list[str]:
     """The commits to write, oldest first; UserError where they are not all there is, or no queue."""
-    for name in ("rebase-merge", "rebase-apply"):
-        if (path / ".git" / name).exists():
-            raise UserError(f"{path} is in the middle of a rebase or am: end it first (git -C {path} status)")
-    dirty = git(path, "status", "--porcelain", log=log).output.rstrip()
+    refuse_under_way(path)
+    dirty = uncommitted(path, log)
     if dirty:
-        shown = "\n".join(f"    {line}" for line in dirty.splitlines()[:10])
         raise UserError(
-            f"{path} holds changes that are in no commit, and would not get into the queue:\n{shown}\n"
+            f"{path} holds changes that are in no commit, and would not get into the queue:\n{dirty}\n"
             f"  commit them (git -C {path} commit -a --amend), or put them aside (git -C {path} stash -u)"
         )
+    on = git(path, "symbolic-ref", "--quiet", "HEAD", log=log, check=False).output.strip()
+    if on != f"refs/heads/{BRANCH}":
+        raise UserError(
+            f"{path} is not on the branch {BRANCH}, whose commits become the queue: git -C {path} switch {BRANCH}\n"
+            f"  or, for what is checked out: git -C {path} branch -m {BRANCH} old && git -C {path} switch -c {BRANCH}"
+        )
+    if not (path / ".git" / ".complete").exists():
+        raise UserError(
+            f"{path} holds only the part of the queue that applies: make edit TARGET={target.name} says what does not"
+        )
+    left = left_at(path)
+    if resolve(path, "series^{commit}", log) != left:
+        raise UserError(f"the tag series was moved: git -C {path} tag -f series {left[:12]} takes it back")
     if resolve(path, "base^{commit}", log) != base.commit:
         raise UserError(
             f"{path} is not on the base {base.origin}\n"

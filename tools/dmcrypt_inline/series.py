@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +12,17 @@ from .base import BaseTree
 from .errors import UserError
 from .gitrepo import git, resolve
 from .paths import SOURCE_TREE, build_dir, is_complete, locked, log_dir, publish, stamp
-from .progress import step
+from .progress import say, step
 from .run import CommandError
 from .targets import Target
 
 BRANCH = "queue"
+NOTE = "dmcrypt-inline-head"  # in .git: the commit that HEAD, BRANCH and the tag series were left at
+# In .git while a git command waits to be gone on with, or runs.
+UNDER_WAY = (
+    *("rebase-merge", "rebase-apply", "sequencer", "CHERRY_PICK_HEAD", "REVERT_HEAD", "MERGE_HEAD", "BISECT_LOG"),
+    "index.lock",
+)
 # How a commit becomes a patch file: the same everywhere, and nothing in it that changes when the patch does not.
 FORMAT = ("--zero-commit", "--no-signature", "--no-numbered", "--abbrev=12")
 
@@ -95,16 +103,44 @@ def apply_series(target: Target, base: BaseTree, name: str = "tree") -> Tree:
     key = tree_key(base, hashed)
     publish(path, lambda part: _clone(base, part, log), SOURCE_TREE, "the tree")
     with locked(path):
-        _refuse_changes(target.name, path, log)
+        if (path / ".git" / NOTE).exists():
+            _refuse_changes(target.name, path, log)
+        else:
+            _keep_unfinished(path, log)
         if not is_complete(path / ".git", key):
-            (path / ".git" / ".complete").unlink(missing_ok=True)
             with step(f"applying the queue of {target.name} ({len(patches)} patches)", log):
                 _apply(base, patches, path, log)
-                _note_result(path, log)
                 stamp(path / ".git", key)
     listed = git(path, "rev-list", "--reverse", "base..series", log=log).output.split()
     series = resolve(path, "series^{commit}", log) or ""
     return Tree(target, path, base.commit, series, tuple(listed), hashed, base.origin)
+
+
+def leave(path: Path, log: Path) -> None:
+    """Note that all the tree holds now is the queue's: the next run may take it away, and anything else it may not."""
+    (path / ".git" / NOTE).write_text(f"{resolve(path, 'HEAD', log)}\n")
+    git(path, "tag", "-f", "series", "HEAD", log=log)
+
+
+def left_at(path: Path) -> str:
+    """The commit that `leave` noted."""
+    return (path / ".git" / NOTE).read_text().strip()
+
+
+def refuse_under_way(path: Path, ours: tuple[str, ...] = ()) -> None:
+    """Raise UserError while a rebase, an am, a bisect or the like goes on in the tree, `ours` set aside."""
+    for name in UNDER_WAY:
+        if name not in ours and (path / ".git" / name).exists():
+            raise UserError(
+                f"{path} is in the middle of a rebase, an am, a bisect or the like (.git/{name}): end it first\n"
+                f"  git -C {path} status says what it is"
+            )
+
+
+def uncommitted(path: Path, log: Path) -> str:
+    """The first files of the tree that differ from its commit or are not in it, one a line; empty without any."""
+    found = git(path, "status", "--porcelain", "--untracked-files=normal", log=log).output.rstrip()
+    return "\n".join(f"    {line}" for line in found.splitlines()[:10])
 
 
 def _clone(base: BaseTree, part: Path, log: Path) -> None:
@@ -113,46 +149,66 @@ def _clone(base: BaseTree, part: Path, log: Path) -> None:
         git(part, "clone", "-q", "--template=", "--branch", "base-tree", base.repo, part, log=log, timeout=900)
         git(part, "remote", "remove", "origin", log=log)
         git(part, "config", "gc.auto", "0", log=log)
-
-
-def _note_result(path: Path, log: Path) -> None:
-    head = resolve(path, "HEAD", log)
-    (path / ".git" / "dmcrypt-inline-head").write_text(f"{head}\n")
+        git(part, "checkout", "-q", "-b", BRANCH, log=log)
+        leave(part, log)
 
 
 def _refuse_changes(target: str, path: Path, log: Path) -> None:
-    """Raise UserError when the tree that we finished earlier is no longer as we left it."""
-    if not (path / ".git" / ".complete").exists():
-        return  # ours and unfinished: nobody has been given it yet
-    left = (path / ".git" / "dmcrypt-inline-head").read_text().strip()
-    dirty = git(path, "status", "--porcelain", log=log).output.strip()
+    """Raise UserError when the tree is no longer as we left it."""
+    refuse_under_way(path)
+    left = left_at(path)
+    dirty = uncommitted(path, log)
     if dirty:
-        what = "files that differ from the last commit:\n" + "\n".join("    " + x for x in dirty.splitlines()[:10])
-    elif resolve(path, "HEAD", log) != left or resolve(path, "series^{commit}", log) != left:
-        what = "commits that the queue did not make"
+        what = f"files that differ from the last commit:\n{dirty}"
+    elif any(resolve(path, name, log) != left for name in ("HEAD", f"refs/heads/{BRANCH}", "series^{commit}")):
+        what = f"commits, or the branch {BRANCH} or the tag series elsewhere, that the queue did not make"
     else:
         return
+    whole = (path / ".git" / ".complete").exists()
     raise UserError(
         f"{path} holds changes of yours: {what}\n"
         "  they are not part of the queue, so they would be lost, or measured under a wrong name.\n"
-        f"  to keep them: commit them, then make refresh TARGET={target} writes the commits into the queue;\n"
-        f"  to drop them: git -C {path} reset --hard {left[:12]} && git -C {path} clean -fd"
+        + (f"  to keep them: commit them on {BRANCH}, then make refresh TARGET={target};\n" if whole else "")
+        + f"  to put them aside: commit them, and git -C {path} branch mine; then as if to drop them;\n"
+        f"  to drop them: git -C {path} checkout -f -B {BRANCH} {left[:12]} && git -C {path} clean -fd"
         f" && git -C {path} tag -f series {left[:12]}"
     )
 
 
-def _apply(base: BaseTree, patches: list[Path], path: Path, log: Path) -> None:
-    git(path, "am", "--abort", log=log, check=False)  # what an interrupted run may have left
+def _keep_unfinished(path: Path, log: Path) -> None:
+    """Put all that an interrupted run left in the tree into a ref: somebody may have worked on it since."""
+    refuse_under_way(path, ours=("rebase-apply", "index.lock"))
+    with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as place:
+        index = Path(place) / "index"
+        if (path / ".git" / "index").exists():
+            shutil.copy2(path / ".git" / "index", index)  # with its time, by which git knows what may have changed
+        env = {"GIT_INDEX_FILE": str(index)}
+        git(path, "add", "-A", log=log, env=env, timeout=900)
+        tree = git(path, "write-tree", log=log, env=env).output.strip()
+    tips = dict.fromkeys(resolve(path, name, log) for name in ("HEAD", f"refs/heads/{BRANCH}"))
+    parents = [word for tip in tips if tip for word in ("-p", tip)]
+    commit = git(path, "commit-tree", *parents, "-m", "what an interrupted run left", tree, log=log).output.strip()
+    kept = f"refs/dmcrypt-inline/unfinished/{commit[:12]}"
+    git(path, "update-ref", kept, commit, log=log)
+    say(f"{path} was left by a run that was interrupted; what it holds is kept there as {kept}")
     (path / ".git" / "index.lock").unlink(missing_ok=True)
+    shutil.rmtree(path / ".git" / "rebase-apply", ignore_errors=True)
+
+
+def _apply(base: BaseTree, patches: list[Path], path: Path, log: Path) -> None:
     git(path, "fetch", "-q", "--no-tags", base.repo, "base", log=log)
+    (path / ".git" / ".complete").unlink(missing_ok=True)
+    (path / ".git" / NOTE).unlink(missing_ok=True)  # from here on an interrupted run leaves what nobody has noted
     git(path, "tag", "-f", "base", base.commit, log=log)
     git(path, "checkout", "-q", "-f", "-B", BRANCH, base.commit, log=log, timeout=900)
     git(path, "clean", "-q", "-fd", log=log)
+    resolution = f"--resolvemsg=(undone: {path} now has the patches before this one)"
     for patch in patches:
         try:
             # The committer's date is the author's: the same queue has the same commit ids on every machine.
-            git(path, "am", "-q", "--committer-date-is-author-date", patch, log=log)
+            git(path, "am", "-q", "--committer-date-is-author-date", resolution, patch, log=log)
         except CommandError as error:
-            git(path, "am", "--abort", log=log, check=False)
+            if git(path, "am", "--abort", log=log, check=False).returncode == 0:
+                leave(path, log)
             raise UserError(f"{patch.name} does not apply to the base ({base.origin})\n{error}") from error
-    git(path, "tag", "-f", "series", "HEAD", log=log)
+    leave(path, log)

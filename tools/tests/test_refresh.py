@@ -111,6 +111,36 @@ def in_a_rebase(edited: Edited) -> None:
 def elsewhere(edited: Edited) -> None:
     git(edited.tree, "checkout", "-q", "--orphan", "mine")
     edited.commit("all")
+    git(edited.tree, "branch", "-M", "mine", "queue")
+
+
+def detached(edited: Edited) -> None:
+    (edited.tree / "Makefile").write_text("all: it\n")
+    edited.commit("dm crypt: make it")
+    git(edited.tree, "checkout", "-q", "HEAD~1")
+
+
+def on_another_branch(edited: Edited) -> None:
+    (edited.tree / "Makefile").write_text("all: it\n")
+    edited.commit("dm crypt: make it")
+    git(edited.tree, "checkout", "-q", "-b", "mine", "HEAD~1")
+
+
+def in_a_bisect(edited: Edited) -> None:
+    git(edited.tree, "bisect", "start")
+
+
+def tag_moved(edited: Edited) -> None:
+    (edited.tree / "Makefile").write_text("all: it\n")
+    edited.commit("dm crypt: make it", amend=True)
+    git(edited.tree, "tag", "-f", "series")  # with which this commit is taken for the patch as it was
+
+
+def not_all_applied(edited: Edited) -> None:
+    (edited.target.patches / "0002-no.patch").write_text("From: a\nSubject: b\n\nc\n")
+    edited.target.series.write_text(f"{PATCH}\n0002-no.patch\n")
+    with pytest.raises(UserError, match="does not apply"):
+        apply_series(edited.target, edited.base)
 
 
 def merged(edited: Edited) -> None:
@@ -142,6 +172,11 @@ def patches_edited_too(edited: Edited) -> None:
         (uncommitted, r"in no commit.*\n.*dm-crypt\.c"),
         (untracked, r"in no commit.*\n.*new\.c"),
         (in_a_rebase, "in the middle of a rebase"),
+        (in_a_bisect, "in the middle of .* a bisect"),
+        (detached, "not on the branch queue"),
+        (on_another_branch, "not on the branch queue"),
+        (tag_moved, "the tag series was moved"),
+        (not_all_applied, "only the part of the queue that applies"),
         (elsewhere, "does not come after the tag base"),
         (merged, "holds a merge"),
         (all_dropped, "would be empty"),

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small import AFTER, BEFORE, SOURCE, git, kernel_tree, make_target
 
+from dmcrypt_inline import gitrepo, series
 from dmcrypt_inline.base import prepare_base
 from dmcrypt_inline.errors import UserError
+from dmcrypt_inline.paths import build_dir
+from dmcrypt_inline.run import Completed
 from dmcrypt_inline.series import Tree, apply_series, parse_series, read_series
 from dmcrypt_inline.targets import Target
 
 PATCH = "0001-dm-crypt-bump-the-version.patch"
+PAUSE = {"GIT_SEQUENCE_EDITOR": "echo break >>", **gitrepo.IDENTITY, **gitrepo.ISOLATED}
 
 
 @pytest.fixture
@@ -101,13 +110,107 @@ def test_a_patch_that_does_not_apply_is_named_and_can_be_mended(target: Target, 
     assert (make(target, tmp_path).path / SOURCE).read_text() == AFTER
 
 
-def test_an_interrupted_application_is_redone(target: Target, tmp_path: Path) -> None:
-    tree = make(target, tmp_path)
-    (tree.path / ".git" / ".complete").unlink()  # the stamp comes last
-    (tree.path / SOURCE).write_text("half")
-    (tree.path / ".git" / "index.lock").touch()
-    assert make(target, tmp_path) == tree
-    assert (tree.path / SOURCE).read_text() == AFTER
+def break_patch(target: Target) -> str:
+    """Make the patch one that does not apply; returns the good one."""
+    patch = target.patches / PATCH
+    good = patch.read_text()
+    patch.write_text(good.replace("-int version = 21;", "-int version = 20;"))
+    return good
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_work_in_a_tree_that_the_queue_did_not_fit_is_kept(target: Target, tmp_path: Path, first: bool) -> None:
+    if not first:
+        make(target, tmp_path)
+    good = break_patch(target)
+    with pytest.raises(UserError, match="now has the patches before this one") as caught:
+        make(target, tmp_path)
+    assert "git am --continue" not in str(caught.value)  # of an am that was undone
+    tree = build_dir(target.name) / "tree"
+    (tree / SOURCE).write_text("mine\n")
+    git(tree, "commit", "-q", "-a", "-m", "mine")
+    (tree / "mine.c").write_text("mine\n")
+    (target.patches / PATCH).write_text(good)
+    with pytest.raises(UserError, match=r"holds changes of yours(?s:.)*mine\.c"):
+        make(target, tmp_path)
+    (tree / "mine.c").unlink()
+    with pytest.raises(UserError, match="commits") as caught:
+        make(target, tmp_path)
+    assert "make refresh" not in str(caught.value)  # the queue would be what applied, and no more
+    git(tree, "branch", "mine")
+    to_drop = re.search(r"to drop them: (.*)", str(caught.value))
+    assert to_drop
+    subprocess.run(["sh", "-c", to_drop[1]], check=True)
+    assert (make(target, tmp_path).path / SOURCE).read_text() == AFTER
+    assert git(tree, "show", f"mine:{SOURCE}") == "mine\n"
+
+
+def test_an_interrupted_application_is_redone_and_what_is_there_is_kept(
+    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(repo: Path, *words: str | Path, **options: Any) -> Completed:
+        if "am" in words:
+            raise KeyboardInterrupt
+        return gitrepo.git(repo, *words, **options)
+
+    before = make(target, tmp_path)
+    tree, good = before.path, break_patch(target)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(series, "git", interrupted)
+        make(target, tmp_path)
+    (target.patches / PATCH).write_text(good)
+    (tree / ".git" / "index.lock").touch()
+    (tree / ".git" / "rebase-apply").mkdir()
+    (tree / SOURCE).write_text("half\n")
+    (tree / "mine.c").write_text("mine\n")
+    assert make(target, tmp_path) == before
+    assert (tree / SOURCE).read_text() == AFTER
+    assert git(tree, "status", "--porcelain") == ""
+    kept = re.search(r"kept there as (\S+)", capsys.readouterr().out)
+    assert kept
+    assert git(tree, "show", f"{kept[1]}:{SOURCE}") == "half\n"
+    assert git(tree, "show", f"{kept[1]}:mine.c") == "mine\n"
+    assert git(tree, "rev-parse", f"{kept[1]}^") == git(tree, "rev-parse", "base")
+
+
+def commit_on_queue(tree: Path) -> None:
+    (tree / SOURCE).write_text("mine\n")
+    git(tree, "commit", "-q", "-a", "-m", "mine")
+    git(tree, "checkout", "-q", "series")
+
+
+def bisect(tree: Path) -> None:
+    git(tree, "bisect", "start")
+
+
+def rebase(tree: Path) -> None:
+    subprocess.run(["git", "-C", tree, "rebase", "-q", "-i", "base"], env={**os.environ, **PAUSE}, check=True)
+
+
+def hide_a_file(tree: Path) -> None:
+    git(tree, "config", "status.showUntrackedFiles", "no")
+    (tree / "mine.c").write_text("mine\n")
+
+
+@pytest.mark.parametrize(
+    ("work", "why"),
+    [
+        (commit_on_queue, "holds changes of yours: commits"),
+        (bisect, "in the middle of .*BISECT_LOG"),
+        (rebase, "in the middle of .*rebase-merge"),
+        (hide_a_file, r"holds changes of yours: files(?s:.)*mine\.c"),
+    ],
+)
+def test_less_visible_work_is_not_thrown_away_either(
+    target: Target, tmp_path: Path, work: Callable[[Path], None], why: str
+) -> None:
+    tree = make(target, tmp_path).path
+    work(tree)
+    refs = git(tree, "show-ref", "--head")
+    break_patch(target)
+    with pytest.raises(UserError, match=why):
+        make(target, tmp_path)
+    assert git(tree, "show-ref", "--head") == refs
 
 
 @pytest.mark.parametrize("change", ["edit", "new file", "commit", "tag"])
