@@ -51,9 +51,7 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
         git(path, "update-ref", EDITED, head, log=log)
         leave(path, log)  # what it holds is in the queue now, which is applied anew over it
         (path / ".git" / ".complete").unlink()
-    tree = apply_series(target, base)
-    if resolve(path, f"{tree.series}^{{tree}}", log) != resolve(path, f"{head}^{{tree}}", log):
-        raise UserError(f"the queue does not make the tree that it was written from, which is {EDITED} in {path}")
+    _apply_written(target, base, head)
     exact = prepare_exact(target, base)
     if exact != base:  # the mails are for the files of the tag
         changed = [patch for patch in read_series(target) if before.get(patch) != patch.read_text()]
@@ -65,12 +63,26 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
                 f"  nothing is lost: mend it in {path} and make refresh, or git checkout {target.patches}"
             ) from error
         _write_for(on_tag, changed, log)
+    tree = _apply_written(target, base, head)
     if target.is_kernel and selftests.differences(tree):
-        selftests.refreshed(tree)
+        selftests.refresh(tree)
+        apply_series(target, base)  # the next refresh wants the tree of these files
     now = read_series(target)
     done += [f"written: {patch}" for patch in now if before.get(patch) != patch.read_text()]
     done += [f"removed: {patch}" for patch in before if patch not in now]
     return done or [f"the queue of {target.name} is what the tree has"]
+
+
+def _apply_written(target: Target, base: BaseTree, head: str) -> Tree:
+    """Apply the queue as it is now; UserError unless it makes the tree of `head`, which it was written from."""
+    log = log_dir(target.name) / "refresh.log"
+    try:
+        tree = apply_series(target, base)
+    except UserError as error:
+        raise UserError(f"{error}\n  nothing is lost: what the queue was written from is {EDITED} there") from error
+    if resolve(tree.path, f"{tree.series}^{{tree}}", log) != resolve(tree.path, f"{head}^{{tree}}", log):
+        raise UserError(f"the queue does not make the tree that it was written from, which is {EDITED} in {tree.path}")
+    return tree
 
 
 def _write_for(tree: Tree, changed: list[Path], log: Path) -> None:

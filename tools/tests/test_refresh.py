@@ -201,6 +201,31 @@ def test_without_a_tree_there_is_nothing_to_write(tmp_path: Path) -> None:
         write_back(target, prepare_base(target, kernel_tree(tmp_path / "linux")))
 
 
+def lines(last: str) -> str:
+    """A Makefile in which the first lines are far from the last one."""
+    return "all:\n" + "\n" * 9 + f"# {last}\n"
+
+
+def test_refresh_and_edit_by_turns_where_mails_are_for_the_tag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = replace(make_target(tmp_path), fragments={})  # no kernel, and no selftests
+    bases = []
+    for name in ("package", "tag"):
+        tree = kernel_tree(tmp_path / name)
+        (tree / "Makefile").write_text(lines(name))
+        bases.append(prepare_base(target, tree))
+    base, exact = bases
+    monkeypatch.setattr(refresh, "prepare_exact", lambda *_: exact)
+    edited = Edited(target, base, apply_series(target, base).path)
+    for turn, amend in ((1, False), (2, True), (3, True)):
+        (edited.tree / "Makefile").write_text(lines("package").replace("all:", f"all: {turn}"))
+        edited.commit("dm crypt: make it\n\nBecause.", amend=amend)
+        edited.write_back()
+        before = git(exact.repo, "rev-parse", "--short=12", "base:Makefile").strip()
+        assert f"index {before}.." in edited.queue()["0002-dm-crypt-make-it.patch"]
+        assert edited.write_back() == ["the queue of small is what the tree has"]
+        assert f"all: {turn}" in (apply_series(target, base).path / "Makefile").read_text()
+
+
 def with_tests(edited: Edited, text: str) -> None:
     path = edited.tree / selftests.IN_TREE / "test.sh"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -233,3 +258,8 @@ def test_selftests_edited_in_the_directory_reach_the_patch(edited: Edited) -> No
     test.write_text("#!/bin/sh\nfalse\n")
     edited.write_back()
     assert "+false" in edited.queue()["0002-selftests-add-tests.patch"]
+    assert edited.write_back() == ["the queue of small is what the tree has"]
+    with_tests(edited, "#!/bin/sh\ntrue\n")
+    edited.commit("selftests: add tests\n\nBecause.", amend=True)
+    edited.write_back()
+    assert test.read_text() == "#!/bin/sh\ntrue\n"
