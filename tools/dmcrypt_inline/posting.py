@@ -39,8 +39,10 @@ def refresh(request: Request) -> int:
 def refresh_selftests(request: Request) -> int:
     """Put the files of selftests/dm-crypt into the patches that add them."""
     for target in request.targets():
-        for line in selftests.refreshed(request.tree(target)) if target.is_kernel else ():
-            say(line)
+        if target.is_kernel:
+            for line in selftests.refreshed(request.tree(target)):
+                say(line)
+            request.tree(target)  # of the files as they are now: what make refresh starts from
     return 0
 
 
