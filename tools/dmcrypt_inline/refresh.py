@@ -9,6 +9,8 @@ from . import selftests
 from .base import BaseTree, prepare_exact
 from .errors import UserError
 from .gitrepo import git, resolve
+from .history import history_of, with_history
+from .mails import parse_mail
 from .paths import build_dir, is_complete, locked, log_dir
 from .series import (
     BRANCH,
@@ -46,8 +48,8 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
         head = resolve(path, "HEAD", log) or ""
         from_tree = target.is_kernel and _selftests_from_tree(path, head, log)
         before = {patch: patch.read_text() for patch in read_series(target)}
-        _write_patches(target, path, commits, log)
-        done = selftests.take(path, head, log) if from_tree else []
+        done = _write_patches(target, path, commits, log)
+        done += selftests.take(path, head, log) if from_tree else []
         git(path, "update-ref", EDITED, head, log=log)
         leave(path, log)  # what it holds is in the queue now, which is applied anew over it
         (path / ".git" / ".complete").unlink()
@@ -89,7 +91,8 @@ def _write_for(tree: Tree, changed: list[Path], log: Path) -> None:
     """Write the changed patches as they are on this tree."""
     for patch, commit in zip(read_series(tree.target), tree.commits):
         if patch in changed:
-            patch.write_text(git(tree.path, "format-patch", *FORMAT, "--stdout", "-1", commit, log=log).output)
+            text = git(tree.path, "format-patch", *FORMAT, "--stdout", "-1", commit, log=log).output
+            patch.write_text(with_history(text, history_of(patch.read_text())))
 
 
 def _commits(target: Target, base: BaseTree, path: Path, log: Path) -> list[str]:
@@ -151,20 +154,23 @@ def _selftests_from_tree(path: Path, head: str, log: Path) -> bool:
     return True
 
 
-def _write_patches(target: Target, path: Path, commits: list[str], log: Path) -> None:
+def _write_patches(target: Target, path: Path, commits: list[str], log: Path) -> list[str]:
+    """Write the commits as the queue's files; what text below --- got lost with a subject, line by line."""
     old = git(path, "rev-list", "--reverse", "base..series", log=log).output.split()
     files = read_series(target)
-    known = {commit: patch.read_text() for commit, patch in zip(old, files)}
+    before = {patch.name: patch.read_text() for patch in files}
+    known = dict(zip(old, before.values()))
+    histories = {parse_mail(text).summary: history_of(text) for text in before.values()}
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
         for number, commit in enumerate(commits, 1):
             adds_tests = selftests.adds_them(path, commit, log)
             words = (*FORMAT, *(selftests.CONTEXT if adds_tests else ()), "--start-number", str(number), "-o", name)
             git(path, "format-patch", *words, "-1", commit, log=log)
-        made = {
-            patch.name: known.get(commit) or patch.read_text()
-            for commit, patch in zip(commits, sorted(Path(name).glob("*.patch")))
-        }
-    before = {patch.name: patch.read_text() for patch in files}
+        made = {}
+        for commit, patch in zip(commits, sorted(Path(name).glob("*.patch"))):
+            text = patch.read_text()
+            history = histories.pop(parse_mail(text).summary, "")
+            made[patch.name] = known.get(commit) or with_history(text, history)
     for name_of_patch, text in made.items():
         if before.get(name_of_patch) != text:
             (target.patches / name_of_patch).write_text(text)
@@ -175,3 +181,8 @@ def _write_patches(target: Target, path: Path, commits: list[str], log: Path) ->
     for patch in files:
         if patch.name not in made:
             patch.unlink()
+    return [
+        f"left out, as no commit is called {subject!r} now, its text below ---:\n{history}"
+        for subject, history in histories.items()
+        if history
+    ]

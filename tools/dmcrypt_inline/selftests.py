@@ -7,6 +7,7 @@ from pathlib import Path
 
 from .errors import UserError
 from .gitrepo import blob_id, git
+from .history import history_of, with_history
 from .paths import REPO, log_dir
 from .series import FORMAT, Tree, read_series
 
@@ -87,7 +88,7 @@ def refreshed(tree: Tree) -> list[str]:
 def refresh(tree: Tree) -> Path:
     """Write the files of the directory into the patch that adds them, the last of the queue; returns its path.
 
-    Its message, author and date stay. Raises UserError when the last patch adds no selftests.
+    Its message, author, date and text below --- stay. Raises UserError when the last patch adds no selftests.
     """
     log = log_dir(tree.target.name) / "selftests.log"
     patch = read_series(tree.target)[-1]
@@ -111,5 +112,6 @@ def refresh(tree: Tree) -> Path:
         env=author,
         stdin=message.rstrip("\n").encode() + b"\n",
     ).output.strip()
-    patch.write_text(git(tree.path, "format-patch", *FORMAT, *CONTEXT, "--stdout", "-1", made, log=log).output)
+    text = git(tree.path, "format-patch", *FORMAT, *CONTEXT, "--stdout", "-1", made, log=log).output
+    patch.write_text(with_history(text, history_of(patch.read_text())))
     return patch

@@ -201,6 +201,19 @@ def test_without_a_tree_there_is_nothing_to_write(tmp_path: Path) -> None:
         write_back(target, prepare_base(target, kernel_tree(tmp_path / "linux")))
 
 
+def test_text_below_the_message_outlasts_an_edit(edited: Edited) -> None:
+    patch = edited.target.patches / PATCH
+    patch.write_text(patch.read_text().replace("\n---\n", "\n---\nv2: a greater version\n\n"))
+    apply_series(edited.target, edited.base)
+    (edited.tree / SOURCE).write_text("int version = 23;\n")
+    edited.commit("dm crypt: bump the version\n\nBecause.\n---\nv3: a still greater one", amend=True)
+    edited.write_back()
+    below = edited.queue()[PATCH].split("\n---\n", 1)[1]
+    assert below.startswith("v2: a greater version\n\nv3: a still greater one\n---\n drivers/md/dm-crypt.c |")
+    edited.commit("dm crypt: bump it twice\n\nBecause.", amend=True)
+    assert "v2: a greater version\n\nv3: a still greater one" in edited.write_back()[0]  # else nobody would know it
+
+
 def lines(last: str) -> str:
     """A Makefile in which the first lines are far from the last one."""
     return "all:\n" + "\n" * 9 + f"# {last}\n"
