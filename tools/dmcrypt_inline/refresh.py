@@ -50,7 +50,8 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
         before = {patch: patch.read_text() for patch in read_series(target)}
         done = _write_patches(target, path, commits, log)
         done += selftests.take(path, head, log) if from_tree else []
-        git(path, "update-ref", EDITED, head, log=log)
+        if head != left_at(path):
+            git(path, "update-ref", EDITED, head, log=log)
         leave(path, log)  # what it holds is in the queue now, which is applied anew over it
         (path / ".git" / ".complete").unlink()
     _apply_written(target, base, head)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -199,6 +200,31 @@ def test_without_a_tree_there_is_nothing_to_write(tmp_path: Path) -> None:
     target = make_target(tmp_path)
     with pytest.raises(UserError, match="make edit TARGET=small"):
         write_back(target, prepare_base(target, kernel_tree(tmp_path / "linux")))
+
+
+def test_another_base_is_refused(edited: Edited, tmp_path: Path) -> None:
+    other = kernel_tree(tmp_path / "other")
+    (other / "Makefile").write_text("all: other\n")
+    with pytest.raises(UserError, match=r"is not on the base LINUX=.*other\n  give LINUX="):
+        write_back(edited.target, prepare_base(edited.target, other))
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("new.c", "does not make the tree"), (SOURCE, r"does not apply(?s:.)*nothing is lost")]
+)
+def test_a_queue_that_is_not_what_it_was_written_from_is_told(edited: Edited, name: str, why: str) -> None:
+    diff = (
+        f"diff --git a/{name} b/{name}\nnew file mode 100644\n--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+int new;\n"
+    )
+    (edited.tree / "Makefile").write_text("all: it\n")
+    edited.commit(f"dm crypt: make it\n\nBecause of this, which git am takes for a part of the patch:\n\n{diff}")
+    head = git(edited.tree, "rev-parse", "HEAD")
+    with pytest.raises(UserError, match=why) as caught:
+        edited.write_back()
+    assert EDITED in str(caught.value)
+    with suppress(UserError):
+        edited.write_back()
+    assert git(edited.tree, "rev-parse", EDITED) == head
 
 
 def test_text_below_the_message_outlasts_an_edit(edited: Edited) -> None:
