@@ -161,7 +161,7 @@ def _refuse_changes(target: str, path: Path, log: Path) -> None:
     if dirty:
         what = f"files that differ from the last commit:\n{dirty}"
     elif any(resolve(path, name, log) != left for name in ("HEAD", f"refs/heads/{BRANCH}", "series^{commit}")):
-        what = f"commits, or the branch {BRANCH} or the tag series elsewhere, that the queue did not make"
+        what = f"commits that the queue did not make, or HEAD, {BRANCH} or the tag series on another one"
     else:
         return
     whole = (path / ".git" / ".complete").exists()
@@ -169,7 +169,8 @@ def _refuse_changes(target: str, path: Path, log: Path) -> None:
         f"{path} holds changes of yours: {what}\n"
         "  they are not part of the queue, so they would be lost, or measured under a wrong name.\n"
         + (f"  to keep them: commit them on {BRANCH}, then make refresh TARGET={target};\n" if whole else "")
-        + f"  to put them aside: commit them, and git -C {path} branch mine; then as if to drop them;\n"
+        + f"  to put them aside: commit them, git -C {path} branch my-head HEAD"
+        f" && git -C {path} branch my-queue {BRANCH}; then as if to drop them;\n"
         f"  to drop them: git -C {path} checkout -f -B {BRANCH} {left[:12]} && git -C {path} clean -fd"
         f" && git -C {path} tag -f series {left[:12]}"
     )

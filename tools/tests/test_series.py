@@ -118,6 +118,14 @@ def break_patch(target: Target) -> str:
     return good
 
 
+def put_aside(message: str) -> None:
+    """Do as a refusal says."""
+    for what in ("put them aside: commit them, ([^;]*);", "drop them: (.*)"):
+        told = re.search(what, message)
+        assert told
+        subprocess.run(["sh", "-c", told[1]], check=True)
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_work_in_a_tree_that_the_queue_did_not_fit_is_kept(target: Target, tmp_path: Path, first: bool) -> None:
     if not first:
@@ -137,12 +145,9 @@ def test_work_in_a_tree_that_the_queue_did_not_fit_is_kept(target: Target, tmp_p
     with pytest.raises(UserError, match="commits") as caught:
         make(target, tmp_path)
     assert "make refresh" not in str(caught.value)  # the queue would be what applied, and no more
-    git(tree, "branch", "mine")
-    to_drop = re.search(r"to drop them: (.*)", str(caught.value))
-    assert to_drop
-    subprocess.run(["sh", "-c", to_drop[1]], check=True)
+    put_aside(str(caught.value))
     assert (make(target, tmp_path).path / SOURCE).read_text() == AFTER
-    assert git(tree, "show", f"mine:{SOURCE}") == "mine\n"
+    assert git(tree, "show", f"my-head:{SOURCE}") == "mine\n"
 
 
 def test_an_interrupted_application_is_redone_and_what_is_there_is_kept(
@@ -211,6 +216,19 @@ def test_less_visible_work_is_not_thrown_away_either(
     with pytest.raises(UserError, match=why):
         make(target, tmp_path)
     assert git(tree, "show-ref", "--head") == refs
+
+
+def test_commits_of_head_and_of_the_branch_can_both_be_put_aside(target: Target, tmp_path: Path) -> None:
+    tree = make(target, tmp_path).path
+    commit_on_queue(tree)
+    (tree / SOURCE).write_text("elsewhere\n")
+    git(tree, "commit", "-q", "-a", "-m", "elsewhere")
+    with pytest.raises(UserError) as caught:
+        make(target, tmp_path)
+    put_aside(str(caught.value))
+    assert (make(target, tmp_path).path / SOURCE).read_text() == AFTER
+    assert git(tree, "show", f"my-head:{SOURCE}") == "elsewhere\n"
+    assert git(tree, "show", f"my-queue:{SOURCE}") == "mine\n"
 
 
 @pytest.mark.parametrize("change", ["edit", "new file", "commit", "tag"])
