@@ -1,0 +1,122 @@
+"""check_linux.py: what compiler, sparse and the object say of each patch, with a Makefile in the kernel's place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from small import SOURCE, git, kernel_tree, make_target
+
+from dmcrypt_inline import check_linux
+from dmcrypt_inline.base import prepare_base
+from dmcrypt_inline.build import HOST, Prepared
+from dmcrypt_inline.checks import Failed, Queue
+from dmcrypt_inline.series import apply_series
+
+BASE = "int version = 21;\n"
+SERIES = "int version = 22;\n"
+# It says what lines of the source ask it to; SPARSE is what it makes of the probe.
+KERNEL = """\
+dm-crypt.o:
+	@gcc -x c -w -D__user= -c -o $(M)/dm-crypt.o $(M)/dm-crypt.c
+	@! grep -q sparse_probe $(M)/dm-crypt.c || echo '$(SPARSE)'
+	@sed -n 's/^.*SAYS: //p' $(M)/dm-crypt.c
+"""
+REPORTS = "$(M)/dm-crypt.c:2:91: warning: incorrect type in return expression (different address spaces)"
+WARNS = "// SAYS: dm-crypt.c:{}:3: warning: no good\n"
+
+
+@pytest.fixture
+def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Queue:
+    target = make_target(tmp_path)
+    tree = apply_series(target, prepare_base(target, kernel_tree(tmp_path / "linux")))
+    monkeypatch.setattr(check_linux, "prepare_kernel", lambda *_: Prepared(tmp_path, tmp_path, "", HOST))
+    kernel(tmp_path, REPORTS)
+    return Queue(target, tree, tree, tmp_path / "log")
+
+
+def kernel(place: Path, sparse: str, always: str = "") -> None:
+    (place / "Makefile").write_text(f"SPARSE = {sparse}\n{always}{KERNEL}")
+
+
+def driver(queue: Queue, base: str, series: str) -> Queue:
+    """The queue with these drivers before and after its one patch."""
+    tree = queue.applied()
+    commits = []
+    for text in (base, series):
+        (tree.path / SOURCE).write_text(text)
+        git(tree.path, "commit", "-q", "--allow-empty", "-a", "-m", "x")
+        commits.append(git(tree.path, "rev-parse", "HEAD").strip())
+    made = replace(tree, base=commits[0], series=commits[1], commits=(commits[1],))
+    return replace(queue, tree=made, exact=made)
+
+
+def judge(queue: Queue) -> None:
+    """Both checks that compile agree on a queue of one patch; the verdict is the latter's."""
+    try:
+        check_linux._builds(queue, "fast")
+    except Failed:
+        with pytest.raises(Failed):
+            check_linux._each_builds(queue, "fast")
+        raise
+    check_linux._each_builds(queue, "fast")
+
+
+def test_a_clean_queue_passes(queue: Queue) -> None:
+    judge(driver(queue, BASE, SERIES))
+
+
+def test_a_warning_is_of_the_patch_that_brings_it(queue: Queue) -> None:
+    found = driver(queue, BASE, SERIES + WARNS.format(2))
+    with pytest.raises(Failed) as caught:
+        check_linux._each_builds(found, "fast")
+    assert str(caught.value) == "0001-dm-crypt-bump-the-version.patch: dm-crypt.c: warning: no good"
+    with pytest.raises(Failed, match=r"the whole queue: dm-crypt\.c: warning: no good"):
+        check_linux._builds(found, "fast")
+
+
+def test_what_the_base_says_is_not_the_queue_s(queue: Queue) -> None:
+    judge(driver(queue, BASE + WARNS.format(2), SERIES + WARNS.format(3)))
+
+
+def test_a_second_warning_of_the_same_words_is_new(queue: Queue) -> None:
+    with pytest.raises(Failed, match="no good"):
+        judge(driver(queue, BASE + WARNS.format(2), SERIES + WARNS.format(2) + WARNS.format(3)))
+
+
+def test_the_patch_that_does_not_compile_is_named(queue: Queue) -> None:
+    with pytest.raises(Failed, match=r"^0001-dm-crypt-bump-the-version\.patch: it does not build\n") as caught:
+        check_linux._each_builds(driver(queue, BASE, "int int;\n"), "fast")
+    assert "gcc" in str(caught.value) or "error" in str(caught.value)
+
+
+def test_a_tree_that_refuses_sparse_fails(queue: Queue, tmp_path: Path) -> None:
+    why = "C=2 specified, but sparse is not available or not up to date"
+    kernel(tmp_path, REPORTS, f"$(warning {why})\n")
+    with pytest.raises(Failed, match=why):
+        judge(driver(queue, BASE, SERIES))
+
+
+@pytest.mark.parametrize("said", ["", "header.h: error: Expected"])
+def test_a_sparse_that_reports_nothing_fails(queue: Queue, tmp_path: Path, said: str) -> None:
+    kernel(tmp_path, said)
+    with pytest.raises(Failed, match="sparse does not report") as caught:
+        judge(driver(queue, BASE, SERIES))
+    assert said in str(caught.value)
+
+
+def test_the_probe_hides_no_defect_of_its_kind(queue: Queue) -> None:
+    with pytest.raises(Failed, match="different address spaces"):
+        judge(driver(queue, BASE, f"{SERIES}// SAYS: {REPORTS.replace('$(M)/', '')}\n"))
+
+
+def test_a_file_that_is_not_built_is_named(queue: Queue) -> None:
+    tree = queue.applied()
+    (tree.path / "else.c").write_text("int x;\n")
+    git(tree.path, "add", "-A")
+    git(tree.path, "commit", "-q", "-m", "x")
+    head = git(tree.path, "rev-parse", "HEAD").strip()
+    made = replace(tree, series=head, commits=(head,))
+    with pytest.raises(Failed, match=r"it changes else\.c, which this check does not build"):
+        check_linux._each_builds(replace(queue, tree=made), "fast")
