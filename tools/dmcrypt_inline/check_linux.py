@@ -32,6 +32,9 @@ REFUSED = re.compile(r"C=2 specified, but.*")
 PROBE = "int *sparse_probe(int __user *from); int *sparse_probe(int __user *from) { return from; }\n"
 HEARD = "dm-crypt.c: warning: incorrect type in return expression (different address spaces)"
 
+# What 32-bit code calls to divide 64 bits (and 64-bit code 128): gcc's library has it, no kernel does.
+DIVIDES = re.compile(r"\bU (__(?:u?(?:div|mod|divmod)[dt]i[34]|aeabi_u?ldivmod))$", re.M)
+
 
 def linux_checks(queue: Queue) -> list[Check]:
     """The checks of a kernel's queue."""
@@ -193,7 +196,9 @@ def _diagnostics(tree: Tree, prepared: Prepared, commit: str, log: Path, more: s
         source.write_text(git(tree.path, "show", f"{commit}:{tree.target.source}", log=log).output + more)
         lay_out_module(directory, source)
         output = make_module(prepared, directory, log, "W=1", "C=2", SPARSE, "dm-crypt.o")
+        undefined = run(["nm", "-u", directory / "dm-crypt.o"], log=log, timeout=60).output
     if refused := REFUSED.search(output):
         raise Failed(f"the tree does not let sparse run: {refused[0]}")
     lines = [line for line in output.splitlines() if DIAGNOSTIC.search(line)]
+    lines += [f"it calls {name}, which no kernel has: see do_div and div64_u64" for name in DIVIDES.findall(undefined)]
     return [re.sub(r":\d+:\d+", "", line.replace(name, "drivers/md")) for line in lines]

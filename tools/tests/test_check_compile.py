@@ -120,3 +120,16 @@ def test_a_file_that_is_not_built_is_named(queue: Queue) -> None:
     made = replace(tree, series=head, commits=(head,))
     with pytest.raises(Failed, match=r"it changes else\.c, which this check does not build"):
         check_linux._each_builds(replace(queue, tree=made), "fast")
+
+
+DIVIDES = "unsigned long {0}(void);\nunsigned long divide(void) {{ return {0}(); }}\n"
+
+
+@pytest.mark.parametrize("name", ["__udivdi3", "__moddi3", "__udivmoddi4", "__aeabi_uldivmod", "__aeabi_ldivmod"])
+def test_a_division_that_no_kernel_has_fails(queue: Queue, name: str) -> None:
+    with pytest.raises(Failed, match=f"it calls {name}, which no kernel has"):
+        judge(driver(queue, BASE, SERIES + DIVIDES.format(name)))
+
+
+def test_a_division_that_every_kernel_has_passes(queue: Queue) -> None:
+    judge(driver(queue, BASE, SERIES + DIVIDES.format("__aeabi_uidivmod")))
