@@ -1,0 +1,74 @@
+"""check_linux.py: the tree's own Makefiles take the selftests, or the check says what they leave out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from small import git, kernel_tree, make_target
+
+from dmcrypt_inline import check_linux, selftests
+from dmcrypt_inline.base import prepare_base
+from dmcrypt_inline.checks import Failed, Queue
+from dmcrypt_inline.series import apply_series
+
+# What kselftest's own do, for the one directory.
+INSTALLS = """\
+gen_tar:
+	mkdir -p $(INSTALL_PATH)/dm-crypt $(INSTALL_PATH)/kselftest-packages
+	cp $(filter-out {left_out} dm-crypt/Makefile,$(wildcard dm-crypt/*)) $(INSTALL_PATH)/dm-crypt
+	touch $(INSTALL_PATH)/kselftest-packages/{package}
+	touch $(INSTALL_PATH)/run_kselftest.sh
+	printf 'dm-crypt:%s\\n' {run} >$(INSTALL_PATH)/kselftest-list.txt
+"""
+
+
+@pytest.fixture
+def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Queue:
+    """A queue with selftests of two tests and what they need; the tree has the Makefile of `installing`."""
+    monkeypatch.setattr(selftests, "SELFTESTS", tmp_path / "dm-crypt")
+    for name in ("Makefile", "settings", "ktap.sh", "one.sh", "two.sh"):
+        path = tmp_path / "dm-crypt" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n")
+        path.chmod(0o755 if name in ("one.sh", "two.sh") else 0o644)
+    target = make_target(tmp_path)
+    tree = apply_series(target, prepare_base(target, kernel_tree(tmp_path / "linux")))
+    return Queue(target, tree, tree, tmp_path / "log")
+
+
+def installing(
+    queue: Queue, left_out: str = "", package: str = "kselftest.tar.gz", run: str = "one.sh two.sh"
+) -> Queue:
+    """The queue on a tree whose Makefile leaves something out."""
+    tree = queue.applied()
+    below = tree.path / "tools" / "testing" / "selftests"
+    texts = {f"dm-crypt/{path.name}": path.read_text() for path in selftests.SELFTESTS.iterdir()}
+    texts["Makefile"] = INSTALLS.format(left_out=left_out, package=package, run=run)
+    texts["../../scripts/utilities.mak"] = texts["../../../scripts/subarch.include"] = "\n"
+    for name, text in texts.items():
+        (below / name).parent.mkdir(parents=True, exist_ok=True)
+        (below / name).write_text(text)
+    git(tree.path, "add", "-A")
+    git(tree.path, "commit", "-q", "-m", "tests")
+    return replace(queue, tree=replace(tree, series=git(tree.path, "rev-parse", "HEAD").strip()))
+
+
+def test_selftests_that_are_installed_whole_pass(queue: Queue) -> None:
+    check_linux._kselftest(installing(queue))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        ({"left_out": "dm-crypt/ktap.sh"}, "tools/testing/selftests/dm-crypt/ktap.sh is not installed"),
+        ({"left_out": "dm-crypt/settings"}, "tools/testing/selftests/dm-crypt/settings is not installed"),
+        ({"run": "one.sh"}, "two.sh would not be run"),
+        ({"package": "other"}, "gen_tar packed nothing"),
+    ],
+)
+def test_what_is_left_out_is_named(queue: Queue, wrong: dict[str, str], expected: str) -> None:
+    with pytest.raises(Failed) as caught:
+        check_linux._kselftest(installing(queue, **wrong))
+    assert expected in str(caught.value).splitlines()
