@@ -11,6 +11,15 @@ from email.utils import parseaddr
 
 SUBJECT_LIMIT = 70  # characters of the summary, the bracketed part not counted
 SIGNED_OFF = re.compile(r"^Signed-off-by:", re.M | re.I)
+BELOW = re.compile(r"^---\s*$", re.M)  # git am leaves out what follows
+TRAILER = re.compile(r"^(Fixes|Cc|Link|Closes|[A-Z][a-z]+(-[a-z]+)*-by): .*$", re.M)
+PREFIX = re.compile(r"^([\w ./-]+: )*")
+# Added, adds and adding; not bypass, speed and focus.
+TELLS = re.compile(r"(?!(bring|string|\w*thing|embed|shed|shred|alias)\b)\w*([^e]ed|ing|[^us]s)\b", re.I)
+UNFINISHED = re.compile(r"\b(WIP|TODO|FIXME|TBD|XXX)\b|^(fixup|squash|amend)!|\*\*\* [A-Z ]+ HERE \*\*\*", re.M)
+HISTORY = re.compile(
+    r"^\W*(change(s|log)?\b.*\b(since|in|from|to) v\d+\b(?!\.\d).*|(change-?log|history|v\d+)\W*:.*)$", re.M | re.I
+)
 INDEX = re.compile(r"^index ([0-9a-f]+)\.\.([0-9a-f]+)", re.M)
 
 
@@ -51,8 +60,13 @@ def patch_problems(text: str, number: int, total: int, authors: Sequence[str], p
         problems.append("it has a Signed-off-by; signing off is for the person who sends")
     if prefixes and not mail.summary.startswith(prefixes):
         problems.append(f"the subject starts with none of {', '.join(p.strip() for p in prefixes)}: {mail.summary}")
-    if len(mail.summary) > SUBJECT_LIMIT:
-        problems.append(f"the subject has {len(mail.summary)} characters, more than {SUBJECT_LIMIT}: {mail.summary}")
+    if TELLS.match(PREFIX.sub("", mail.summary)):
+        problems.append(f"the subject does not say what to do, as 'add' and 'fix' would: {mail.summary}")
+    body = BELOW.split(mail.body)[0]
+    if not TRAILER.sub("", body).strip():
+        problems.append("it has no text that says why")
+    problems += [f"history belongs below ---: {found[0].strip()}" for found in HISTORY.finditer(body)]
+    problems += _wording(mail.summary, body)
     if not re.fullmatch(rf"(RFC )?PATCH( v\d+)?( 0*{number}/{total})?", mail.tag):
         problems.append(f"the subject's tag is [{mail.tag}], expected [PATCH] or [PATCH {number}/{total}]")
     return problems
@@ -66,6 +80,19 @@ def cover_problems(text: str, summaries: Sequence[str]) -> list[str]:
         problems.append(f"the subject's tag is [{mail.tag}], expected [PATCH 0/{len(summaries)}]")
     if SIGNED_OFF.search(text):
         problems.append("it has a Signed-off-by")
+    if "not tested" not in _unwrapped(mail.body).lower():
+        problems.append("it does not say what was not tested")
+    return problems + _wording(mail.summary, mail.body)
+
+
+def _wording(summary: str, body: str) -> list[str]:
+    """What is wrong with the words of a patch or cover letter."""
+    problems = []
+    if len(summary) > SUBJECT_LIMIT:
+        problems.append(f"the subject has {len(summary)} characters, more than {SUBJECT_LIMIT}: {summary}")
+    if summary.endswith("."):
+        problems.append(f"the subject ends with a full stop: {summary}")
+    problems += [f"it is not finished: {found[0]}" for found in UNFINISHED.finditer(f"{summary}\n{body}")]
     return problems
 
 

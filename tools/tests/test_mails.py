@@ -32,6 +32,9 @@ A (2):
   dm crypt: keep the place of a
     request
   dm crypt: add
+
+Not
+tested: anything.
 """
 
 
@@ -61,12 +64,47 @@ def test_a_target_without_prefixes_takes_any_subject() -> None:
         ("of a request", "of a request that goes on and on and on and on", "characters, more than 70"),
         ("PATCH 1/2", "PATCH 2/2", "the subject's tag is"),
         ("[PATCH 1/2] ", "", "the subject's tag is"),
+        ("place of a request", "place.", "the subject ends with a full stop"),
+        ("Why.\n", "", "no text that says why"),
+        ("Why.\n", 'Fixes: 000ddfab5ba0 ("x")\nReported-and-tested-by: A <a@b.example>\n', "no text that says why"),
+        ("Why.\n", "Why. TODO: tell.\n", "it is not finished: TODO"),
+        ("Why.\n", "Why.\n\nChanges since v1:\n- all\n", "below ---: Changes since v1:"),
+        ("Why.\n", "Why.\n\n* Changes in this series from v1\n", "below ---: * Changes in"),
+        ("Why.\n", "Why.\n\n[v2: rebased]\n", "below ---: [v2: rebased]"),
+        ("Why.\n", "Why.\n\nChangelog:\n", "below ---: Changelog:"),
+        ("crypt: keep the", "crypt: WIP the", "it is not finished: WIP"),
+        *(
+            ("crypt: keep", f"crypt: {word}", "does not say what to do")
+            for word in ("keeps", "keeping", "Fixed", "fixes")
+        ),
     ],
 )
 def test_each_defect_of_a_patch_is_found(old: str, new: str, expected: str) -> None:
     assert old in SHORT
     (problem,) = patch_problems(SHORT.replace(old, new), 1, 2, [AUTHOR], PREFIXES)
     assert expected in problem
+
+
+@pytest.mark.parametrize("word", ["bypass", "Speed", "focus", "bring", "process", "need", "document"])
+def test_words_that_only_look_like_a_tale_pass(word: str) -> None:
+    assert patch_problems(SHORT.replace("keep the", word), 1, 2, [AUTHOR], PREFIXES) == []
+
+
+def test_versions_of_others_are_no_history() -> None:
+    text = SHORT.replace("Why.\n", "Changes in v5.8 broke it.\nv5.9: not tried.\n")
+    assert patch_problems(text, 1, 2, [AUTHOR], PREFIXES) == []
+
+
+def test_history_and_plans_may_stand_below() -> None:
+    below = SHORT.replace("---\n", "---\nChanges since v1: TODO\n\n")
+    assert patch_problems(below, 1, 2, [AUTHOR], PREFIXES) == []
+
+
+def test_a_work_in_progress_is_found_without_prefixes() -> None:
+    text = SHORT.replace("dm crypt: keep the place of a request", "{}")
+    for summary in ("WIP", "fixup! keep the place", "squash! x"):
+        (problem,) = patch_problems(text.replace("{}", summary), 1, 2, [AUTHOR], ())
+        assert "it is not finished" in problem
 
 
 def test_a_proper_cover_letter_passes() -> None:
@@ -78,6 +116,11 @@ def test_a_proper_cover_letter_passes() -> None:
     [
         ("  dm crypt: add\n", "", "it does not list: dm crypt: add"),
         ("0/2", "0/3", "the subject's tag is"),
+        ("dm crypt: inline", "dm crypt: inline.", "full stop"),
+        ("dm crypt: inline", f"dm crypt: {'in' * 31}", "characters, more than 70"),
+        ("dm crypt: inline", "*** SUBJECT HERE ***", "it is not finished: *** SUBJECT HERE ***"),
+        ("A (2)", "*** BLURB HERE ***\n\nA (2)", "it is not finished: *** BLURB HERE ***"),
+        ("Not\ntested", "Tested", "what was not tested"),
         ("\nA (2)", "\nSigned-off-by: A <a@b.example>\nA (2)", "Signed-off-by"),
     ],
 )
