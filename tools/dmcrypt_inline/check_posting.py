@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from . import host, outbox
+from .abi import broken_claims
 from .check_linux import checkpatch
 from .checks import Check, Failed, Queue, fail_if
 from .gitrepo import git, resolve
@@ -30,13 +30,13 @@ def posting_checks(queue: Queue) -> list[Check]:
 
 
 def _abi(queue: Queue) -> None:
-    """The sources have the names and numbers of abi.py."""
+    """The code has the names and numbers of abi.py."""
     tree = queue.applied()
     problems = []
     for path, claims in queue.target.abi.items():
         shown = git(tree.path, "show", f"{tree.series}:{path}", log=queue.log, check=False)
         text = shown.output if shown.returncode == 0 else ""
-        problems += [f"{path}: not found that {said}" for pattern, said in claims if not re.search(pattern, text, re.S)]
+        problems += [f"{path}: not found that {said}" for said in broken_claims(text, claims)]
     fail_if(problems)
 
 
