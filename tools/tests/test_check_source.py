@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,13 +42,14 @@ def queue(tmp_path: Path) -> Queue:
 
 
 def committed(queue: Queue, path: str, text: str) -> Queue:
-    """The queue with one commit more, which gives the file `path` this text."""
+    """The queue with one commit more, in the place of its patch's, which gives the file `path` this text."""
     tree = queue.applied()
     (tree.path / path).parent.mkdir(parents=True, exist_ok=True)
     (tree.path / path).write_text(text)
     git(tree.path, "add", "-A")
     git(tree.path, "commit", "-q", "-m", "more")
-    made: Tree = replace(tree, series=git(tree.path, "rev-parse", "HEAD").strip())
+    head = git(tree.path, "rev-parse", "HEAD").strip()
+    made: Tree = replace(tree, series=head, commits=(head,))
     return replace(queue, tree=made, exact=made)
 
 
@@ -68,20 +70,61 @@ def test_coccinelle_finds_what_is_new(queue: Queue) -> None:
     check_source._coccinelle(replace(queue, tree=tree))
 
 
+PATCH = "0001-dm-crypt-bump-the-version.patch"
+
+
+def undone(queue: Queue, path: str, text: str) -> Queue:
+    """The queue whose patch gave the file `path` this text, before a commit that took it away again."""
+    before = queue.applied().series
+    wrong = committed(queue, path, text).applied()
+    git(wrong.path, "checkout", "-q", before)
+    return replace(queue, tree=replace(wrong, series=before))
+
+
+def kernel_doc(queue: Queue, script: str) -> None:
+    path = queue.applied().path / "scripts" / "kernel-doc"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
 def test_kernel_doc_has_the_last_word(queue: Queue) -> None:
     with pytest.raises(Skipped, match="no kernel-doc"):
         check_source._kernel_doc(queue)
-    script = queue.applied().path / "scripts" / "kernel-doc"
-    script.parent.mkdir(exist_ok=True)
-    script.write_text("#!/bin/sh\nexit 0\n")
-    script.chmod(0o755)
-    check_source._kernel_doc(queue)
-    script.write_text('#!/bin/sh\necho "$2:1: warning: no description" >&2\n')
-    with pytest.raises(Failed, match="no description"):
+    kernel_doc(queue, "exit 1")
+    with pytest.raises(Skipped, match="nothing to read"):
         check_source._kernel_doc(queue)
+    commented = committed(queue, SOURCE, "/**\n * f - g\n */\n")
+    kernel_doc(queue, "exit 0")
+    check_source._kernel_doc(commented)
+    kernel_doc(queue, 'echo "$2:1: warning: no description" >&2')
+    with pytest.raises(Failed, match=f"^{re.escape(PATCH)}: {SOURCE}: .*no description"):
+        check_source._kernel_doc(commented)
+    kernel_doc(queue, "echo broken; exit 1")
+    with pytest.raises(Failed, match="broken"):
+        check_source._kernel_doc(commented)
+
+
+def test_kernel_doc_reads_each_patch(queue: Queue) -> None:
+    passing = undone(queue, SOURCE, "/**\n * f - g\n */\n")
+    kernel_doc(queue, """! grep -qF '/**' "$2" || echo "$2:1: warning: no description" >&2""")
+    with pytest.raises(Failed, match="no description"):
+        check_source._kernel_doc(passing)
 
 
 def test_documentation_is_read(queue: Queue) -> None:
+    with pytest.raises(Skipped, match="nothing to read"):
+        check_source._documentation(queue)
     check_source._documentation(committed(queue, "Documentation/good.rst", "Title\n=====\n\nText.\n"))
+    bad = "A longer title\n=====\n\nText.\n"
     with pytest.raises(Failed, match=r"Documentation/bad\.rst: .*bad\.rst:2: .*Title underline too short"):
-        check_source._documentation(committed(queue, "Documentation/bad.rst", "A longer title\n=====\n\nText.\n"))
+        check_source._documentation(committed(queue, "Documentation/bad.rst", bad))
+    with pytest.raises(Failed, match=rf"^{re.escape(PATCH)}: .*Title underline too short"):
+        check_source._documentation(undone(queue, "Documentation/undone.rst", bad))
+
+
+def test_a_file_that_a_patch_removes_is_not_read(queue: Queue) -> None:
+    held = committed(queue, "Documentation/gone.rst", "Text.\n").applied()
+    (held.path / "Documentation/gone.rst").unlink()
+    with pytest.raises(Skipped, match="nothing to read"):
+        check_source._documentation(committed(queue, SOURCE, "\n"))
