@@ -22,7 +22,8 @@ from .targets import ELSEWHERE, NEAR_FAST
 
 # Nothing that a W=1 build of dm-crypt would see.
 BUILT_ELSEWHERE = ("Documentation/", "MAINTAINERS", "tools/testing/selftests/")
-NO_HISTORY = ("UNKNOWN_COMMIT_ID",)  # the tree is one commit: what Fixes: names cannot be looked up
+NO_HISTORY = ("UNKNOWN_COMMIT_ID",)  # a tree of one commit: what Fixes: names cannot be looked up
+FROM_GIT = re.compile(r"LINUX=(?P<path>.+) at (?P<name>\S+)")  # the origin of a base from a repository of the user's
 DIAGNOSTIC = re.compile(r"\b(warning|error):")
 # For sparse 0.6.4, which knows none of these. The trees and clang's own headers use them: the first makes newer trees
 # refuse sparse, and after an error in a header sparse says nothing more of the driver.
@@ -39,9 +40,7 @@ DIVIDES = re.compile(r"\bU (__(?:u?(?:div|mod|divmod)[dt]i[34]|aeabi_u?ldivmod))
 def linux_checks(queue: Queue) -> list[Check]:
     """The checks of a kernel's queue."""
     return [
-        Check(
-            "checkpatch_strict_is_silent", lambda: checkpatch(queue, queue.patches(), (*NO_HISTORY, "MISSING_SIGN_OFF"))
-        ),
+        Check("checkpatch_strict_is_silent", lambda: _checkpatch(queue)),
         *(
             Check(f"each_patch_builds_without_warnings_{how}", partial(_each_builds, queue, flavour))
             for how, flavour in (("with_gcc", "fast"), ("with_clang", "clang"))
@@ -58,19 +57,44 @@ def linux_checks(queue: Queue) -> list[Check]:
     ]
 
 
-def checkpatch(queue: Queue, patches: Sequence[Path], ignored: Sequence[str] = NO_HISTORY) -> None:
-    """The target's own checkpatch over patch files, CHECK messages included; nothing but `ignored` is allowed."""
+def checkpatch(queue: Queue, patches: Sequence[Path], *ignored: str) -> None:
+    """The target's own checkpatch over patch files, CHECK messages included; nothing but `ignored` is allowed.
+
+    Where the user's repository has the history, the commits that are named must be in it.
+    """
     tree = queue.applied()
+    objects = _history(tree, queue.log)
+    ignored = ignored if objects else (*ignored, *NO_HISTORY)
     script = tree.path / "scripts" / "checkpatch.pl"
     problems = []
     for patch in patches:
-        argv = ["perl", str(script), "-q", "--strict", "--show-types", "--ignore", ",".join(ignored), str(patch)]
+        ignoring = ["--ignore", ",".join(ignored)] if ignored else []  # checkpatch takes no empty list
+        argv = ["perl", str(script), "-q", "--strict", "--show-types", *ignoring, str(patch)]
         # HOME: a .checkpatch.conf of the user's must not decide. PATH: checkpatch runs a Python script with modules.
         env = {"HOME": str(tree.path), "PATH": f"{host.python_env() / 'bin'}:{os.environ['PATH']}"}
+        env |= {"GIT_ALTERNATE_OBJECT_DIRECTORIES": objects} if objects else {}
         done = run(argv, log=queue.log, timeout=300, cwd=tree.path, env=env, check=False)
         if done.returncode != 0:
             problems.append(f"{patch.name}:\n{done.output.strip()}")
     fail_if(problems)
+
+
+def _checkpatch(queue: Queue) -> None:
+    """checkpatch over the queue, whose patches nobody has signed off."""
+    checkpatch(queue, queue.patches(), "MISSING_SIGN_OFF")
+    if not _history(queue.applied(), queue.log) and any("\nFixes: " in path.read_text() for path in queue.patches()):
+        say("note: the base has no history, so the commits in Fixes: were not looked up; LINUX= a git clone has it")
+
+
+def _history(tree: Tree, log: Path) -> str | None:
+    """Where the objects of the user's repository are, if the base is from there and has its history."""
+    taken = FROM_GIT.fullmatch(tree.origin)
+    if taken is None:
+        return None
+    own = Path(taken["path"]).expanduser().absolute()
+    if resolve(own, f"{taken['name']}^^{{commit}}", log) is None:  # its parent: a shallow clone has none
+        return None
+    return git(own, "rev-parse", "--path-format=absolute", "--git-path", "objects", log=log).output.strip()
 
 
 def _figures(queue: Queue) -> None:
