@@ -1,0 +1,45 @@
+"""check.py and check_posting.py: mails by nobody known, and mails that git would not send."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from small import kernel_tree, make_target
+
+from dmcrypt_inline import check, check_posting
+from dmcrypt_inline.base import prepare_base
+from dmcrypt_inline.checks import Failed, Queue, Skipped
+from dmcrypt_inline.run import Completed, run
+from dmcrypt_inline.series import apply_series
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Queue:
+    target = replace(make_target(tmp_path), fragments={}, lists=("list@host.example",))
+    target.cover.write_text(
+        "From: A <a@host.example>\nSubject: [PATCH 0/1] dm crypt: x\n\ndm crypt: bump the version\n"
+    )
+    tree = apply_series(target, prepare_base(target, kernel_tree(tmp_path / "linux")))
+    return Queue(target, tree, tree, tmp_path / "log")
+
+
+def test_authors_that_nobody_knows_are_a_skip(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "known_authors", lambda _: [])
+    with pytest.raises(Skipped, match="no git repository"):
+        check._mails(queue)
+    (patch,) = queue.patches()
+    patch.write_text(patch.read_text().replace("Because.\n", ""))
+    with pytest.raises(Failed, match=r"0001-dm-crypt-bump-the-version\.patch: it has no text that says why"):
+        check._mails(queue)
+
+
+def test_a_mail_that_git_would_not_send_fails(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    def sends_one(argv: list[str | Path], *, log: Path, timeout: float, cwd: Path, env: dict[str, str]) -> Completed:
+        done = run(argv, log=log, timeout=timeout, cwd=cwd, env=env)
+        return replace(done, output=done.output.replace("Dry-OK", "Dry-no", 1)) if "send-email" in argv else done
+
+    monkeypatch.setattr(check_posting, "run", sends_one)
+    with pytest.raises(Failed, match="git send-email would not send 2 mails"):
+        check_posting._outbox(queue)
