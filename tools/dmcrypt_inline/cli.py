@@ -241,6 +241,9 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         say("\ninterrupted; run the same command again to go on")
         return 130
+    except BrokenPipeError:  # who read along has gone: nothing can be said any more, not even at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 def _place(path: str) -> Path:

@@ -6,6 +6,7 @@ import ast
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -303,6 +304,23 @@ def test_a_part_that_cannot_run_fails_and_stops_no_other(
     printed = capsys.readouterr().out
     assert "not ok checks_of_cryptsetup-2.3_can_run\nno network" in printed
     assert printed.splitlines()[-1] == "17 passed, 3 failed, 0 skipped"
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    script = """if True:
+        import sys
+        from dmcrypt_inline import cli, commands
+        from dmcrypt_inline.progress import say
+
+        commands.COMMANDS["tree"] = lambda _: [say("x" * 4096) for _ in range(100)]
+        sys.exit(cli.main(["tree"]))
+    """
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, cwd=PACKAGE.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as told:
+        assert told.stdout
+        assert told.stderr
+        told.stdout.close()
+        assert (told.stderr.read(), told.wait()) == (b"", 1)
 
 
 def test_what_a_calling_make_leaves_does_not_reach_the_kernel_s(monkeypatch: pytest.MonkeyPatch) -> None:
