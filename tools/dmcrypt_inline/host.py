@@ -31,7 +31,8 @@ PACKAGES: dict[str, tuple[str, ...]] = {
         *("make", "uuid-dev"),
     ),
     "check": (
-        *("clang-19", "coccinelle", "gcc-arm-linux-gnueabi", "gcc-s390x-linux-gnu"),
+        # Coccinelle looks for the library under the name that it has for development.
+        *("clang-19", "coccinelle", "libpython3-dev", "gcc-arm-linux-gnueabi", "gcc-s390x-linux-gnu"),
         *("git", "git-email", "libmailtools-perl", "perl", "quilt", "rsync", "shellcheck", "sparse"),
     ),
     # To look at the report. This shell of chromium, unlike the whole of it, makes windows as narrow as a phone.
