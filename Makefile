@@ -50,7 +50,7 @@ help:
 	@echo '  TARGET=linux-7.3 ACCEL=native  the kselftests there, in a quarter of an hour'
 	@echo
 	@echo 'make bisect-check also takes'
-	@echo '  ACCEL=native    sooner: under User-Mode Linux, which for linux-5.8 has no debugging aids'
+	@echo '  ACCEL=native    in half an hour: under User-Mode Linux, which for linux-5.8 has no debugging aids'
 	@echo
 	@echo 'make bench also takes'
 	@echo "  VARIANT='NAME=path/to/dm-crypt.c ...'  further drivers (or .ko); each: the queue's patches one by one"
