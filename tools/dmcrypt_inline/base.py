@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .archive import package_file, version_of
@@ -20,12 +20,16 @@ from .targets import TARGETS, Recipe, Target
 
 @dataclass(frozen=True)
 class BaseTree:
-    """A bare git repository with one commit, tagged `base`. `origin` says where the files came from."""
+    """A bare git repository with one commit, tagged `base`. `origin` says where the files came from.
+
+    `taken` is the user's repository and the commit's name there, where they came from one.
+    """
 
     target: Target
     repo: Path
     commit: str
     origin: str
+    taken: tuple[Path, str] | None = None
 
 
 def prepare_base(target: Target, own: Path | None) -> BaseTree:
@@ -238,7 +242,7 @@ def _from_git(target: Target, own: Path, name: str, origin: str, log: Path) -> B
         _commit_tree(part, tree, log)
         (part / "shallow").unlink(missing_ok=True)
 
-    return _taken(target, final, make, f"{origin} at {name}", log)
+    return replace(_taken(target, final, make, f"{origin} at {name}", log), taken=(own, name))
 
 
 def _from_directory(target: Target, own: Path, origin: str, log: Path) -> BaseTree:

@@ -23,7 +23,6 @@ from .targets import ELSEWHERE, NEAR_FAST
 # Nothing that a W=1 build of dm-crypt would see.
 BUILT_ELSEWHERE = ("Documentation/", "MAINTAINERS", "tools/testing/selftests/")
 NO_HISTORY = ("UNKNOWN_COMMIT_ID",)  # a tree of one commit: what Fixes: names cannot be looked up
-FROM_GIT = re.compile(r"LINUX=(?P<path>.+) at (?P<name>\S+)")  # the origin of a base from a repository of the user's
 DIAGNOSTIC = re.compile(r"\b(warning|error):")
 # For sparse 0.6.4, which knows none of these. The trees and clang's own headers use them: the first makes newer trees
 # refuse sparse, and after an error in a header sparse says nothing more of the driver.
@@ -88,11 +87,10 @@ def _checkpatch(queue: Queue) -> None:
 
 def _history(tree: Tree, log: Path) -> str | None:
     """Where the objects of the user's repository are, if the base is from there and has its history."""
-    taken = FROM_GIT.fullmatch(tree.origin)
-    if taken is None:
+    if tree.taken is None:
         return None
-    own = Path(taken["path"]).expanduser().absolute()
-    if resolve(own, f"{taken['name']}^^{{commit}}", log) is None:  # its parent: a shallow clone has none
+    own, name = tree.taken
+    if resolve(own, f"{name}^^{{commit}}", log) is None:  # its parent: a shallow clone has none
         return None
     return git(own, "rev-parse", "--path-format=absolute", "--git-path", "objects", log=log).output.strip()
 

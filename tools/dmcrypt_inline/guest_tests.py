@@ -187,7 +187,8 @@ class Guests:
             on_line=self.on_line,
         )
         if guest.status is None and self.on_line:
-            self.on_line(f"{guest.why}; console: {guest.console}\n{indented(tail(guest.console))}")
+            for line in (f"{guest.why}; console: {guest.console}", *indented(tail(guest.console)).splitlines()):
+                self.on_line(line)
         console = guest.console.read_text(errors="replace")
         blamed = blame(console, scan(console), tests)
         if blamed[""] or not (guest.results / f"{tests[0]}.ktap").exists():

@@ -77,7 +77,7 @@ def outbox(request: Request) -> int:
         for address in addresses:
             say(f"  {word}: {address}")
     if not commit:
-        say(f"  no base-commit: give {target.variable}= a git tree that has the tag {target.tag}")
+        say(f"  no base-commit: give {target.variable}= a git tree that has the tag {target.tag}, or its files")
     if posting.version > 1:
         say(f"  say in {mails[0].name} what has changed since version {posting.version - 1}; nothing here knows")
     say(f"nothing is sent. To look at it once more:  git send-email --dry-run --no-thread {out}/*.patch")

@@ -33,7 +33,7 @@ class Tree:
 
     `base` and `series` are the commits of the tags; `commits` has one id a patch,
     in order, so commits[-1] == series when the queue is not empty. `queue_hash`
-    identifies the patches (sha256, hex).
+    identifies the patches (sha256, hex); `origin` and `taken` are the base's.
     """
 
     target: Target
@@ -43,6 +43,7 @@ class Tree:
     commits: tuple[str, ...]
     queue_hash: str
     origin: str
+    taken: tuple[Path, str] | None = None
 
 
 def parse_series(text: str) -> list[str]:
@@ -113,7 +114,7 @@ def apply_series(target: Target, base: BaseTree, name: str = "tree") -> Tree:
                 stamp(path / ".git", key)
     listed = git(path, "rev-list", "--reverse", "base..series", log=log).output.split()
     series = resolve(path, "series^{commit}", log) or ""
-    return Tree(target, path, base.commit, series, tuple(listed), hashed, base.origin)
+    return Tree(target, path, base.commit, series, tuple(listed), hashed, base.origin, base.taken)
 
 
 def leave(path: Path, log: Path) -> None:

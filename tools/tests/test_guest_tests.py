@@ -92,7 +92,8 @@ def test_a_guest_that_died_shows_its_last_lines(
     monkeypatch.setattr(guest_tests, "_said", lambda *_: ())
     lines: list[str] = []
     replace(guests, on_line=lines.append).run(module(tmp_path, "series"), ["a/b"], 20.0)
-    assert any("console.log" in line and line.endswith("    out of memory") for line in lines)
+    assert "console.log" in lines[0]
+    assert lines[-1] == "    out of memory"
 
 
 def test_a_kernel_that_does_not_write_to_its_console_is_an_error(
