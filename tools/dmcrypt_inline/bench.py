@@ -16,7 +16,6 @@ from pathlib import Path
 from . import orders
 from .devices import SERIAL
 from .errors import UserError
-from .gitrepo import git
 from .guest import COUNTED, run_guest
 from .machine import Machine
 from .measure import TRANSIENT
@@ -26,7 +25,7 @@ from .outcome import About, Outcome, finish, kept_on_failure, now
 from .paths import build_dir, log_dir
 from .progress import clock, say
 from .results import environment
-from .series import Tree
+from .series import Tree, driver_commits
 from .targets import TOOLS, Target
 from .workloads import NVME, VIRTIO, Plan
 
@@ -137,14 +136,7 @@ def steps(tree: Tree) -> dict[str, str]:
     The last of them is left out: it is "series".
     """
     log = log_dir(tree.target.name) / "variants.log"
-    found: dict[str, str] = {}
-    before = ""
-    for number, commit in enumerate(("base", *tree.commits)):
-        blob = git(tree.path, "rev-parse", f"{commit}:{tree.target.source}", log=log).output.strip()
-        if number and blob != before:
-            found[f"patch-{number:02d}"] = commit
-        before = blob
-    return dict(list(found.items())[:-1])
+    return {f"patch-{number:02d}": commit for number, commit in list(driver_commits(tree, log).items())[:-1]}
 
 
 def _variants(files: Mapping[str, Path], target: Target) -> tuple[Variant, ...]:

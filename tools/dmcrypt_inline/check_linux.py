@@ -160,7 +160,7 @@ def _text(path: Path) -> str:
 def _builds(queue: Queue, flavour: str) -> None:
     """Compile dm-crypt as the whole queue leaves it; what the base already says is not the queue's."""
     tree = queue.applied()
-    fail_if(_new_diagnostics(tree, prepare_kernel(tree, flavour), {tree.series: "the whole queue"}, queue.log))
+    fail_if(_new_diagnostics(tree, prepare_kernel(tree, flavour), {"the whole queue": tree.series}, queue.log))
 
 
 def _each_builds(queue: Queue, flavour: str) -> None:
@@ -168,30 +168,24 @@ def _each_builds(queue: Queue, flavour: str) -> None:
     tree = queue.applied()
     prepared = prepare_kernel(tree, flavour)
     problems = []
-    before = resolve(tree.path, f"{tree.base}:{tree.target.source}", queue.log)
-    changing: dict[str, str] = {}  # a commit that changes the driver, and its patch's name
     for patch, commit in zip(queue.patches(), tree.commits):
         changed = git(tree.path, "diff-tree", "-r", "--no-commit-id", "--name-only", commit, log=queue.log).output
         for path in changed.splitlines():
             if path != tree.target.source and not path.startswith(BUILT_ELSEWHERE):
                 problems.append(f"{patch.name}: it changes {path}, which this check does not build")
-        blob = resolve(tree.path, f"{commit}:{tree.target.source}", queue.log)
-        if blob != before:
-            changing[commit] = patch.name
-        before = blob
     with step(f"compiling dm-crypt after each patch ({prepared.arch.compiler})", queue.log):
-        problems += _new_diagnostics(tree, prepared, changing, queue.log)
+        problems += _new_diagnostics(tree, prepared, queue.driver_commits(), queue.log)
     fail_if(problems)
 
 
 def _new_diagnostics(tree: Tree, prepared: Prepared, commits: Mapping[str, str], log: Path) -> list[str]:
-    """What is said about dm-crypt.c at each of `commits`, and not at the base, after the name that each maps to.
+    """What is said about dm-crypt.c at each of `commits`, and not at the base, after the commit's name there.
 
     Raises Failed where one does not compile, and where sparse does not report a defect put into the base.
     """
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # one file keeps one CPU busy
         base = pool.submit(_diagnostics, tree, prepared, tree.base, log, PROBE)
-        compiled = {name: pool.submit(_diagnostics, tree, prepared, commit, log) for commit, name in commits.items()}
+        compiled = {name: pool.submit(_diagnostics, tree, prepared, commit, log) for name, commit in commits.items()}
     known = base.result()
     heard = [line for line in known if line.endswith(HEARD)]
     if not heard:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from . import host
-from .checks import Check, Queue, Skipped, fail_if
+from .checks import Check, Failed, Queue, Skipped, fail_if
 from .gitrepo import git
 from .progress import step
 from .run import run
@@ -20,13 +21,15 @@ KERNEL_DOC = ("tools/docs/kernel-doc", "scripts/kernel-doc")  # newer trees, old
 OPTIONS = re.compile(r"^///? *Options: *(.*)$", re.M)
 COMMENT = re.compile(r"^\s*/\*\*\s*$", re.M)  # what kernel-doc reads begins so
 PLACE = re.compile(r"^\S+?:\d+(:\d+)?(-\d+)?: *")  # of a finding: file, line, columns
+GAVE_UP = "EXN: "  # spatch, of a file on which it met an exception of its own, or of a script
 ONE_SCRIPT = 120.0  # seconds
+BASE = "base"  # the state of the driver that no patch has changed yet
 
 
 def source_reading_checks(queue: Queue) -> list[Check]:
     """The checks of what a kernel's queue leaves of the driver and its documentation."""
     return [
-        Check("coccinelle_finds_nothing_new", lambda: _coccinelle(queue)),
+        Check("coccinelle_finds_nothing_new_after_each_patch", lambda: _coccinelle(queue)),
         Check("kernel_doc_is_silent", lambda: _kernel_doc(queue)),
         Check("documentation_is_proper_rst", lambda: _documentation(queue)),
     ]
@@ -41,10 +44,9 @@ def _file(tree: Tree, commit: str, path: str, place: Path, log: Path) -> Path:
 
 
 def _coccinelle(queue: Queue) -> None:
-    """The tree's semantic patches that have a report mode, over the driver. What the base has is not the queue's.
+    """The tree's semantic patches that have a report mode, over the driver as each patch leaves it.
 
-    Only the whole queue is read: this takes half a minute, and would for each patch. What one of them brings and a
-    later one takes away is not seen.
+    What the base has is not the queue's.
     """
     tree = queue.applied()
     scripts = [
@@ -52,22 +54,16 @@ def _coccinelle(queue: Queue) -> None:
     ]
     if not scripts:
         raise Skipped("the tree has no semantic patches")
+    commits = {BASE: tree.base, **queue.driver_commits()}
     with (
         tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name,
-        step(f"reading the driver with {len(scripts)} semantic patches", queue.log),
+        step(f"reading {len(commits)} states of the driver with {len(scripts)} semantic patches", queue.log),
+        ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool,
     ):
-        files = {
-            tag: _file(tree, commit, tree.target.source, Path(name) / tag, queue.log)
-            for tag, commit in (("base", tree.base), ("series", tree.series))
-        }
-
-        def problems(script: Path) -> list[str]:
-            found = _findings(script, files["series"], queue.log)
-            known = _findings(script, files["base"], queue.log) if found else []
-            return [f"{script.name}: {line}" for line in found if _said(line) not in map(_said, known)]
-
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            fail_if([line for lines in pool.map(problems, scripts) for line in lines])
+        for state, commit in commits.items():
+            _file(tree, commit, tree.target.source, Path(name) / state, queue.log)
+        read = pool.map(lambda script: _new_findings(script, Path(name), queue.log), scripts)
+        fail_if([line for lines in read for line in lines])
 
 
 def _reports(script: str) -> bool:
@@ -82,12 +78,26 @@ def _said(finding: str) -> str:
     return re.sub(r"\bline \d+", "line", PLACE.sub("", finding))
 
 
-def _findings(script: Path, source: Path, log: Path) -> list[str]:
-    """What a semantic patch reports of a file; CommandError when spatch cannot read either."""
+def _new_findings(script: Path, states: Path, log: Path) -> list[str]:
+    """What a semantic patch reports of the driver in each directory of `states`, but not of that in BASE.
+
+    One run reads all of them, because half of a run for one file goes by before it is read.
+    Raises CommandError when spatch cannot read the semantic patch, Failed when it gives up on a file.
+    """
     options = OPTIONS.search(script.read_text())
     argv: list[str | Path] = ["spatch", "--very-quiet", "--no-show-diff", "-D", "report", "--cocci-file", script]
-    done = run([*argv, *(options[1].split() if options else []), source], log=log, timeout=ONE_SCRIPT)
-    return [line for line in done.output.splitlines() if PLACE.match(line)]
+    done = run([*argv, *(options[1].split() if options else []), "--dir", states], log=log, timeout=ONE_SCRIPT)
+    output = done.output.replace(f"{states}/", "")
+    if GAVE_UP in output:  # with --dir its exit status does not tell
+        raise Failed(f"{script.name}:\n{output.strip()}")
+    lines = [line for line in output.splitlines() if PLACE.match(line)]
+    known = Counter(_said(line) for line in lines if line.startswith(f"{BASE}/"))
+    new = []
+    for state in sorted(path.name for path in states.iterdir() if path.name != BASE):
+        found = [line for line in lines if line.startswith(f"{state}/")]
+        more = Counter(map(_said, found)) - known  # which of two alike is the new one, nobody knows
+        new += [f"{script.name}: {line}" for line in found if _said(line) in more]
+    return new
 
 
 def _changed(queue: Queue, *suffixes: str) -> Iterator[tuple[str, Path]]:

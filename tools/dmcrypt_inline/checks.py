@@ -9,7 +9,7 @@ from pathlib import Path
 from .errors import UserError
 from .progress import say
 from .results import Counts
-from .series import Tree, read_series
+from .series import Tree, driver_commits, read_series
 from .targets import Target
 
 
@@ -51,6 +51,11 @@ class Queue:
         if self.tree is None:
             raise Skipped("the queue does not apply")
         return self.tree
+
+    def driver_commits(self) -> dict[str, str]:
+        """The commits that change the driver by their patches' file names, in order; Skipped as above."""
+        patches = self.patches()
+        return {patches[number - 1].name: commit for number, commit in driver_commits(self.applied(), self.log).items()}
 
     def applied_exactly(self) -> Tree:
         """The tree on the files of the target's tag, or Skipped as above."""

@@ -117,6 +117,16 @@ def apply_series(target: Target, base: BaseTree, name: str = "tree") -> Tree:
     return Tree(target, path, base.commit, series, tuple(listed), hashed, base.origin, base.taken)
 
 
+def driver_commits(tree: Tree, log: Path) -> dict[int, str]:
+    """The queue's commits that change the driver by their patches' numbers, from 1."""
+    options = ("diff-tree", "-r", "--no-commit-id", "--name-only")
+    return {
+        number: commit
+        for number, commit in enumerate(tree.commits, 1)
+        if git(tree.path, *options, commit, "--", tree.target.source, log=log).output
+    }
+
+
 def leave(path: Path, log: Path) -> None:
     """Note that all the tree holds now is the queue's: the next run may take it away, and anything else it may not."""
     (path / ".git" / NOTE).write_text(f"{resolve(path, 'HEAD', log)}\n")

@@ -53,24 +53,46 @@ def committed(queue: Queue, path: str, text: str) -> Queue:
     return replace(queue, tree=made, exact=made)
 
 
+PATCH = "0001-dm-crypt-bump-the-version.patch"
+
+
+def semantic_patch(queue: Queue, name: str, text: str) -> None:
+    scripts = queue.applied().path / "scripts" / "coccinelle"
+    scripts.mkdir(parents=True, exist_ok=True)
+    (scripts / name).write_text(text)
+
+
 def test_coccinelle_finds_what_is_new(queue: Queue) -> None:
     with pytest.raises(Skipped, match="no semantic patches"):
         check_source._coccinelle(queue)
-    scripts = queue.applied().path / "scripts" / "coccinelle"
-    scripts.mkdir(parents=True)
-    (scripts / "seven.cocci").write_text(SCRIPT)
-    (scripts / "other.cocci").write_text(SCRIPT.replace("script:python", "script:ocaml"))
+    semantic_patch(queue, "seven.cocci", SCRIPT)
+    semantic_patch(queue, "other.cocci", SCRIPT.replace("script:python", "script:ocaml"))
+    check_source._coccinelle(queue)
     old = committed(queue, SOURCE, BEFORE)
-    with pytest.raises(Failed, match=r"seven\.cocci: .*dm-crypt\.c:3.*seven is no truth"):
+    with pytest.raises(Failed, match=rf"^seven\.cocci: {re.escape(PATCH)}/dm-crypt\.c:3\S* .*seven is no truth$"):
         check_source._coccinelle(old)
-    # The same in the base, at another line.
+    # The same in the base, at another line; and once more.
     assert check_source._said("a.c:12:3-4: lock on line 11") == check_source._said("b/a.c:2:3-4: lock on line 1")
     base = committed(queue, SOURCE, "\n\n" + BEFORE).applied().series
     tree = replace(committed(queue, SOURCE, BEFORE).applied(), base=base)
     check_source._coccinelle(replace(queue, tree=tree))
+    tree = replace(committed(queue, SOURCE, BEFORE + AFTER).applied(), base=base)
+    with pytest.raises(Failed) as failed:
+        check_source._coccinelle(replace(queue, tree=tree))
+    assert sorted(re.findall(r"dm-crypt\.c:(\d+)", str(failed.value))) == ["3", "8"]
 
 
-PATCH = "0001-dm-crypt-bump-the-version.patch"
+def test_coccinelle_reads_each_patch(queue: Queue) -> None:
+    passing = undone(queue, SOURCE, BEFORE)
+    semantic_patch(queue, "seven.cocci", SCRIPT)
+    with pytest.raises(Failed, match="seven is no truth"):
+        check_source._coccinelle(passing)
+
+
+def test_coccinelle_that_gives_up_fails(queue: Queue) -> None:
+    semantic_patch(queue, "seven.cocci", SCRIPT.replace("coccilib.report.print_report", "no_such_name"))
+    with pytest.raises(Failed, match=r"^seven\.cocci:(.|\n)*no_such_name"):
+        check_source._coccinelle(committed(queue, SOURCE, BEFORE))
 
 
 def undone(queue: Queue, path: str, text: str) -> Queue:
