@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .base import BaseTree, prepare_exact
 from .check_cryptsetup import cryptsetup_checks
+from .check_documentation import documentation_checks
 from .check_linux import linux_checks
 from .check_posting import posting_checks
 from .check_source import source_reading_checks
@@ -35,6 +36,7 @@ def check(target: Target, base: BaseTree, env: Path) -> Counts:
         exactly = _Attempt(lambda: apply_series(target, prepare_exact(target, base), target.tag))
         checks.append(Check(f"queue_applies_to_the_files_of_{target.tag}", exactly.judge))
     queue = Queue(target, applies.tree, exactly.tree, log)
+    own = (linux_checks, source_reading_checks, documentation_checks) if target.is_kernel else (cryptsetup_checks,)
     say(f"the queue of {target.name}:")
     return run_checks(
         [
@@ -45,7 +47,7 @@ def check(target: Target, base: BaseTree, env: Path) -> Counts:
             *checks,
             Check("index_lines_are_true", lambda: _index_lines(queue)),
             Check("patches_add_no_whitespace_errors", lambda: _whitespace(queue)),
-            *([*linux_checks(queue), *source_reading_checks(queue)] if target.is_kernel else cryptsetup_checks(queue)),
+            *(check for checks_of in own for check in checks_of(queue)),
             *posting_checks(queue),
         ]
     )

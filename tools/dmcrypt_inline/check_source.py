@@ -1,4 +1,4 @@
-"""`make check`, what the kernel tree's own readers of source say: coccinelle, kernel-doc, and the documentation."""
+"""`make check`, what the kernel tree's own readers of source say: coccinelle and kernel-doc."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from . import host
 from .checks import Check, Failed, Queue, Skipped, fail_if
-from .gitrepo import git
+from .gitrepo import git, resolve
 from .progress import step
 from .run import run
 from .series import Tree
@@ -27,11 +25,10 @@ BASE = "base"  # the state of the driver that no patch has changed yet
 
 
 def source_reading_checks(queue: Queue) -> list[Check]:
-    """The checks of what a kernel's queue leaves of the driver and its documentation."""
+    """The checks of what each patch of a kernel's queue leaves of the driver."""
     return [
         Check("coccinelle_finds_nothing_new_after_each_patch", lambda: _coccinelle(queue)),
         Check("kernel_doc_is_silent", lambda: _kernel_doc(queue)),
-        Check("documentation_is_proper_rst", lambda: _documentation(queue)),
     ]
 
 
@@ -100,17 +97,6 @@ def _new_findings(script: Path, states: Path, log: Path) -> list[str]:
     return new
 
 
-def _changed(queue: Queue, *suffixes: str) -> Iterator[tuple[str, Path]]:
-    """Each file of such a name that a patch changes or adds, as this patch leaves it, after '<patch>: <path>'."""
-    tree = queue.applied()
-    options = ("-r", "--no-commit-id", "--name-only", "--diff-filter=d")
-    with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
-        for patch, commit in zip(queue.patches(), tree.commits):
-            for path in git(tree.path, "diff-tree", *options, commit, log=queue.log).output.splitlines():
-                if path.endswith(suffixes):
-                    yield f"{patch.name}: {path}", _file(tree, commit, path, Path(name), queue.log)
-
-
 def _kernel_doc(queue: Queue) -> None:
     """No patch leaves a wrong kernel-doc comment in a file that it changes."""
     tree = queue.applied()
@@ -118,32 +104,18 @@ def _kernel_doc(queue: Queue) -> None:
     if script is None:
         raise Skipped("the tree has no kernel-doc")
     problems, any_read = [], False
-    for what, source in _changed(queue, ".c", ".h"):
-        if not COMMENT.search(source.read_text()):
-            continue
-        any_read = True
-        done = run([script, "-none", source], log=queue.log, timeout=120, cwd=tree.path, check=False)
-        said = [line for line in done.output.splitlines() if re.search(r"\b(warning|error)\b", line, re.I)]
-        problems += [f"{what}: {line}" for line in said or ([done.output.strip()] if done.returncode else [])]
+    with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
+        for patch, commit, path in queue.changed(".c", ".h"):
+            if resolve(tree.path, f"{commit}:{path}", queue.log) is None:
+                continue  # the patch takes it away
+            source = _file(tree, commit, path, Path(name), queue.log)
+            if not COMMENT.search(source.read_text()):
+                continue
+            any_read = True
+            done = run([script, "-none", source], log=queue.log, timeout=120, cwd=tree.path, check=False)
+            said = [line for line in done.output.splitlines() if re.search(r"\b(warning|error)\b", line, re.I)]
+            said = said or ([done.output.strip()] if done.returncode else [])
+            problems += [f"{patch}: {path}: {line}" for line in said]
     fail_if(problems)
     if not any_read:
         raise Skipped("nothing to read: no file that the queue changes has a kernel-doc comment")
-
-
-def _documentation(queue: Queue) -> None:
-    """docutils reads every .rst file as each patch leaves it, and has nothing to say.
-
-    The tree's own checker is a build of all the documentation around the file, by the Sphinx that this tree wants:
-    another one for each target, and minutes. Plain docutils finds what is wrong inside a file; links to others, and
-    directives that only the kernel has, it does not know: with the latter it fails.
-    """
-    python = host.python_env() / "bin" / "python"
-    problems, any_read = [], False
-    for what, text in _changed(queue, ".rst"):
-        any_read = True
-        options = ("--writer=null", "--report=info", "--exit-status=1")
-        done = run([python, "-m", "docutils", *options, text], log=queue.log, timeout=120, check=False)
-        problems += [f"{what}: {line}" for line in done.output.splitlines() if done.returncode]
-    fail_if(problems)
-    if not any_read:
-        raise Skipped("nothing to read: the queue changes no .rst file")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import UserError
+from .gitrepo import git
 from .progress import say
 from .results import Counts
 from .series import Tree, driver_commits, read_series
@@ -56,6 +57,15 @@ class Queue:
         """The commits that change the driver by their patches' file names, in order; Skipped as above."""
         patches = self.patches()
         return {patches[number - 1].name: commit for number, commit in driver_commits(self.applied(), self.log).items()}
+
+    def changed(self, *suffixes: str) -> Iterator[tuple[str, str, str]]:
+        """Patch file name, commit and path of each change to a file of such a name, in order; Skipped as above."""
+        tree = self.applied()
+        for patch, commit in zip(self.patches(), tree.commits):
+            options = ("diff-tree", "-r", "--no-commit-id", "--name-only")
+            for path in git(tree.path, *options, commit, log=self.log).output.splitlines():
+                if path.endswith(suffixes):
+                    yield patch.name, commit, path
 
     def applied_exactly(self) -> Tree:
         """The tree on the files of the target's tag, or Skipped as above."""

@@ -115,13 +115,14 @@ def enter_python_env() -> None:
         os.execv(python, [str(python), *sys.argv])
 
 
-def python_env() -> Path:
-    """The virtual environment with the pinned versions of tools/requirements.txt (made once, in the cache).
+def python_env(requirements: Path | None = None) -> Path:
+    """The virtual environment with the pinned versions of a file, or of REQUIREMENTS (made once, in the cache).
 
     Where this process runs in it, this one. Raises UserError when it cannot be made,
     for example without network.
     """
-    identity = f"{sys.base_prefix} {platform.python_version()}\n".encode() + REQUIREMENTS.read_bytes()
+    requirements = requirements or REQUIREMENTS
+    identity = f"{sys.base_prefix} {platform.python_version()}\n".encode() + requirements.read_bytes()
     key = hashlib.sha256(identity).hexdigest()
     if is_complete(Path(sys.prefix), key):
         return Path(sys.prefix)
@@ -133,7 +134,8 @@ def python_env() -> Path:
     with locked(env):
         if is_complete(env, key):
             return env
-        with step("setting up the Python environment", log), disk_guard(env, GIB // 2, "the Python environment"):
+        what = f"the Python environment ({requirements.name})"
+        with step(f"setting up {what}", log), disk_guard(env, GIB // 2, what):
             shutil.rmtree(env, ignore_errors=True)  # a venv holds its own path: made in place, stamped last
             try:
                 run([sys.executable, "-m", "venv", env], log=log, timeout=300)
@@ -145,7 +147,7 @@ def python_env() -> Path:
                     "--no-input",
                     "--disable-pip-version-check",
                 ]
-                run([*pip, "-q", "-r", REQUIREMENTS], log=log, timeout=1200)
+                run([*pip, "-q", "-r", requirements], log=log, timeout=1200)
             except CommandError as error:
                 if os.strerror(errno.ENOSPC) in error.completed.output:
                     raise

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
+from dmcrypt_inline.base import prepare_base
+from dmcrypt_inline.checks import Queue
 from dmcrypt_inline.gitrepo import IDENTITY, ISOLATED, blob_id
+from dmcrypt_inline.series import apply_series
 from dmcrypt_inline.targets import Recipe, Target
 
 SOURCE = "drivers/md/dm-crypt.c"
 BEFORE = "int version = 21;\n"
 AFTER = "int version = 22;\n"
+PATCH = "0001-dm-crypt-bump-the-version.patch"  # the one of make_target
+MISSPELLED = "rec" + "ieve"
 
 
 def git(place: Path, *arguments: str) -> str:
@@ -54,7 +60,7 @@ def make_target(place: Path) -> Target:
     git(work, "commit", "-q", "-a", "-m", "dm crypt: bump the version\n\nBecause.")
     (place / "patches").mkdir()
     git(work, "format-patch", "-q", "-1", "--no-signature", "-o", str(place / "patches"))
-    (place / "series").write_text("0001-dm-crypt-bump-the-version.patch\n")
+    (place / "series").write_text(f"{PATCH}\n")
     blobs = {SOURCE: blob[:12]}
     recipe = Recipe("linux-source-0.1", "small-security", "0.1-1", "small.tar.xz", place / "base.patch", blobs)
     return Target(
@@ -72,3 +78,35 @@ def make_target(place: Path) -> Target:
         source=SOURCE,
         fragments={"fast": ()},
     )
+
+
+def make_queue(place: Path) -> Queue:
+    """The queue of `make_target`, applied to a `kernel_tree`."""
+    target = make_target(place)
+    return applied(target, place)
+
+
+def applied(target: Target, place: Path) -> Queue:
+    """The queue of a target, applied to a `kernel_tree`, with a log in `place`."""
+    tree = apply_series(target, prepare_base(target, kernel_tree(place / "linux")))
+    return Queue(target, tree, tree, place / "log")
+
+
+def committed(queue: Queue, path: str, text: str) -> Queue:
+    """The queue with one commit more, in the place of its patch's, which gives the file `path` this text."""
+    tree = queue.applied()
+    (tree.path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tree.path / path).write_text(text)
+    git(tree.path, "add", "-A")
+    git(tree.path, "commit", "-q", "-m", "more")
+    head = git(tree.path, "rev-parse", "HEAD").strip()
+    made = replace(tree, series=head, commits=(head,))
+    return replace(queue, tree=made, exact=made)
+
+
+def undone(queue: Queue, path: str, text: str) -> Queue:
+    """The queue whose patch gave the file `path` this text, before a commit that took it away again."""
+    before = queue.applied().series
+    wrong = committed(queue, path, text).applied()
+    git(wrong.path, "checkout", "-q", before)
+    return replace(queue, tree=replace(wrong, series=before))

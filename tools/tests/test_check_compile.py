@@ -6,13 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import SOURCE, git, kernel_tree, make_target
+from small import SOURCE, git, make_queue
 
 from dmcrypt_inline import check_linux
-from dmcrypt_inline.base import prepare_base
 from dmcrypt_inline.build import HOST, Prepared
 from dmcrypt_inline.checks import Failed, Queue
-from dmcrypt_inline.series import apply_series
 
 BASE = "int version = 21;\n"
 SERIES = "int version = 22;\n"
@@ -29,11 +27,9 @@ WARNS = "// SAYS: dm-crypt.c:{}:3: warning: no good\n"
 
 @pytest.fixture
 def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Queue:
-    target = make_target(tmp_path)
-    tree = apply_series(target, prepare_base(target, kernel_tree(tmp_path / "linux")))
     monkeypatch.setattr(check_linux, "prepare_kernel", lambda *_: Prepared(tmp_path, tmp_path, "", HOST))
     kernel(tmp_path, REPORTS)
-    return Queue(target, tree, tree, tmp_path / "log")
+    return make_queue(tmp_path)
 
 
 def kernel(place: Path, sparse: str, always: str = "") -> None:

@@ -6,12 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import git, kernel_tree, make_target
+from small import git, make_queue
 
 from dmcrypt_inline import check_linux, selftests
-from dmcrypt_inline.base import prepare_base
 from dmcrypt_inline.checks import Failed, Queue
-from dmcrypt_inline.series import apply_series
 
 # What kselftest's own do, for the one directory.
 INSTALLS = """\
@@ -33,9 +31,7 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Queue:
         path.parent.mkdir(exist_ok=True)
         path.write_text("\n")
         path.chmod(0o755 if name in ("one.sh", "two.sh") else 0o644)
-    target = make_target(tmp_path)
-    tree = apply_series(target, prepare_base(target, kernel_tree(tmp_path / "linux")))
-    return Queue(target, tree, tree, tmp_path / "log")
+    return make_queue(tmp_path)
 
 
 def installing(

@@ -6,13 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import kernel_tree, make_target
+from small import applied, make_target
 
 from dmcrypt_inline import check, check_posting
-from dmcrypt_inline.base import prepare_base
 from dmcrypt_inline.checks import Failed, Queue, Skipped
 from dmcrypt_inline.run import Completed, run
-from dmcrypt_inline.series import apply_series
 
 
 @pytest.fixture
@@ -21,8 +19,7 @@ def queue(tmp_path: Path) -> Queue:
     target.cover.write_text(
         "From: A <a@host.example>\nSubject: [PATCH 0/1] dm crypt: x\n\ndm crypt: bump the version\n"
     )
-    tree = apply_series(target, prepare_base(target, kernel_tree(tmp_path / "linux")))
-    return Queue(target, tree, tree, tmp_path / "log")
+    return applied(target, tmp_path)
 
 
 def test_authors_that_nobody_knows_are_a_skip(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:

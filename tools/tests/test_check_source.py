@@ -7,12 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import SOURCE, git, kernel_tree, make_target
+from small import PATCH, SOURCE, committed, make_queue, undone
 
 from dmcrypt_inline import check_source
-from dmcrypt_inline.base import prepare_base
 from dmcrypt_inline.checks import Failed, Queue, Skipped
-from dmcrypt_inline.series import Tree, apply_series
 
 # As those of the kernel are written: a rule, and a script that says where it fits.
 SCRIPT = """\
@@ -36,24 +34,7 @@ AFTER = "\nint after(void)\n{\n\treturn 7;\n}\n"
 
 @pytest.fixture
 def queue(tmp_path: Path) -> Queue:
-    target = make_target(tmp_path)
-    tree = apply_series(target, prepare_base(target, kernel_tree(tmp_path / "linux")))
-    return Queue(target, tree, tree, tmp_path / "log")
-
-
-def committed(queue: Queue, path: str, text: str) -> Queue:
-    """The queue with one commit more, in the place of its patch's, which gives the file `path` this text."""
-    tree = queue.applied()
-    (tree.path / path).parent.mkdir(parents=True, exist_ok=True)
-    (tree.path / path).write_text(text)
-    git(tree.path, "add", "-A")
-    git(tree.path, "commit", "-q", "-m", "more")
-    head = git(tree.path, "rev-parse", "HEAD").strip()
-    made: Tree = replace(tree, series=head, commits=(head,))
-    return replace(queue, tree=made, exact=made)
-
-
-PATCH = "0001-dm-crypt-bump-the-version.patch"
+    return make_queue(tmp_path)
 
 
 def semantic_patch(queue: Queue, name: str, text: str) -> None:
@@ -95,14 +76,6 @@ def test_coccinelle_that_gives_up_fails(queue: Queue) -> None:
         check_source._coccinelle(committed(queue, SOURCE, BEFORE))
 
 
-def undone(queue: Queue, path: str, text: str) -> Queue:
-    """The queue whose patch gave the file `path` this text, before a commit that took it away again."""
-    before = queue.applied().series
-    wrong = committed(queue, path, text).applied()
-    git(wrong.path, "checkout", "-q", before)
-    return replace(queue, tree=replace(wrong, series=before))
-
-
 def kernel_doc(queue: Queue, script: str) -> None:
     path = queue.applied().path / "scripts" / "kernel-doc"
     path.parent.mkdir(exist_ok=True)
@@ -134,19 +107,9 @@ def test_kernel_doc_reads_each_patch(queue: Queue) -> None:
         check_source._kernel_doc(passing)
 
 
-def test_documentation_is_read(queue: Queue) -> None:
-    with pytest.raises(Skipped, match="nothing to read"):
-        check_source._documentation(queue)
-    check_source._documentation(committed(queue, "Documentation/good.rst", "Title\n=====\n\nText.\n"))
-    bad = "A longer title\n=====\n\nText.\n"
-    with pytest.raises(Failed, match=r"Documentation/bad\.rst: .*bad\.rst:2: .*Title underline too short"):
-        check_source._documentation(committed(queue, "Documentation/bad.rst", bad))
-    with pytest.raises(Failed, match=rf"^{re.escape(PATCH)}: .*Title underline too short"):
-        check_source._documentation(undone(queue, "Documentation/undone.rst", bad))
-
-
 def test_a_file_that_a_patch_removes_is_not_read(queue: Queue) -> None:
-    held = committed(queue, "Documentation/gone.rst", "Text.\n").applied()
-    (held.path / "Documentation/gone.rst").unlink()
+    held = committed(queue, "gone.c", "/**\n * f - g\n */\n").applied()
+    kernel_doc(queue, "exit 1")
+    (held.path / "gone.c").unlink()
     with pytest.raises(Skipped, match="nothing to read"):
-        check_source._documentation(committed(queue, SOURCE, "\n"))
+        check_source._kernel_doc(committed(queue, SOURCE, "\n"))

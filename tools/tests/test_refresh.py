@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from small import SOURCE, git, kernel_tree, make_target
+from small import PATCH, SOURCE, git, kernel_tree, make_target
 
 from dmcrypt_inline import refresh, selftests
 from dmcrypt_inline.base import BaseTree, prepare_base
@@ -16,8 +16,6 @@ from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.refresh import EDITED, write_back
 from dmcrypt_inline.series import Tree, apply_series
 from dmcrypt_inline.targets import Target
-
-PATCH = "0001-dm-crypt-bump-the-version.patch"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,155 @@
+"""commands.py: which parts a stage has, for which targets, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from dmcrypt_inline import cli, commands, suites
+from dmcrypt_inline.errors import UserError
+from dmcrypt_inline.results import Counts
+from dmcrypt_inline.targets import TARGETS, Target
+
+
+def test_no_target_named_means_all_or_the_default() -> None:
+    nothing = commands.Request(None, {}, None)
+    assert [target.name for target in nothing.targets()] == list(TARGETS)
+    assert nothing.target().name == "linux-5.8"
+    one = commands.Request("cryptsetup-2.3", {}, None)
+    assert [target.name for target in one.targets()] == ["cryptsetup-2.3"]
+
+
+def test_a_target_that_cannot_boot_is_refused_by_the_demo(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["demo", "--target", "cryptsetup-2.3"]) == 1
+    assert "is no kernel to boot" in capsys.readouterr().err
+
+
+@pytest.fixture
+def stubbed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the parts that ran; each counts one claim of a kind."""
+    ran: list[str] = []
+
+    def part(name: str, counts: Counts) -> Callable[..., Counts]:
+        def run_part(target: Target | None = None, _request: commands.Request | None = None) -> Counts:
+            ran.append(f"{name} {target.name}" if target else name)
+            return counts
+
+        return run_part
+
+    monkeypatch.setattr(commands, "ensure_packages", lambda *_: None)
+    monkeypatch.setattr(commands, "run_own_tests", part("pytest", Counts(10, 0, 0)))
+    monkeypatch.setattr(commands, "_check_sources", part("sources", Counts(1, 0, 0)))
+    monkeypatch.setattr(commands, "_check", part("check", Counts(2, 0, 1)))
+    monkeypatch.setattr(commands, "_builds", part("builds", Counts(0, 0, 0)))
+    monkeypatch.setattr(commands, "_in_guests", part("guest", Counts(3, 0, 0)))
+    return ran
+
+
+def test_native_guests_are_refused_where_they_cannot_be(capsys: pytest.CaptureFixture[str], stubbed: list[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["demo", "--accel", "native"])
+    assert "for selftest and bisect-check only" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.main(["demo", "--accel", "icount"])
+    assert "(ACCEL=icount) is for bench only" in capsys.readouterr().err
+    assert cli.main(["selftest", "--target", "linux-5.8", "--accel", "native"]) == 1
+    assert "ACCEL=native takes: linux-7.3" in capsys.readouterr().err
+    assert stubbed == []
+
+
+@pytest.mark.parametrize(
+    ("target", "accel", "flavour"),
+    [
+        ("linux-5.8", [], "debug"),
+        ("linux-5.8", ["--accel", "native"], "native"),
+        ("linux-7.3", ["--accel", "native"], "native_debug"),
+    ],
+)
+def test_commits_are_tried_on_the_kernel_asked_for(
+    stubbed: list[str], monkeypatch: pytest.MonkeyPatch, target: str, accel: list[str], flavour: str
+) -> None:
+    monkeypatch.setattr(commands.Request, "tree", lambda _self, target: target.name)
+    monkeypatch.setattr(commands, "_machine", lambda _request, *wanted: wanted)
+    monkeypatch.setattr(commands, "_with_steps", lambda machine: machine)
+    ran: list[object] = []
+
+    def bisect_check(machine: object) -> Counts:
+        ran.append(machine)
+        return Counts(1, 0, 0)
+
+    monkeypatch.setattr(suites, "bisect_check", bisect_check)
+    assert cli.main(["bisect-check", "--target", target, *accel]) == 0
+    assert ran == [(target, flavour, ("base", "series"))]
+    assert stubbed == []
+
+
+def test_selftest_of_cryptsetup_runs_its_tests_in_native_guests(
+    stubbed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands.Request, "tree", lambda _self, target: target.name)
+    monkeypatch.setattr(commands, "_machine", lambda _request, *wanted: wanted)
+    ran: list[object] = []
+
+    def of_cryptsetup(machine: object, quick: bool) -> Counts:
+        ran.append((machine, quick))
+        return Counts(1, 0, 0)
+
+    monkeypatch.setattr(suites, "of_cryptsetup", of_cryptsetup)
+    assert cli.main(["selftest", "--target", "cryptsetup-2.3", "--quick"]) == 0
+    assert ran == [(("linux-5.8", "native", ("base", "series")), True)]
+    assert cli.main(["selftest", "--target", "cryptsetup-2.3", "--variant", "base"]) == 1
+    assert stubbed == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected", "counted"),
+    [
+        (
+            ["check"],
+            ["sources", "check linux-5.8", "check linux-7.3", "check cryptsetup-2.3"],
+            "7 passed, 0 failed, 3 skipped",
+        ),
+        (["check", "--target", "cryptsetup-2.3"], ["sources", "check cryptsetup-2.3"], "3 passed, 0 failed, 1 skipped"),
+        (
+            ["test"],
+            [
+                *("pytest", "sources", "check linux-5.8", "check linux-7.3", "check cryptsetup-2.3"),
+                *("builds linux-5.8", "guest linux-5.8", "builds linux-7.3", "guest linux-7.3"),
+            ],
+            "23 passed, 0 failed, 3 skipped",
+        ),
+        (
+            ["test", "--target", "linux-5.8"],
+            ["pytest", "sources", "check linux-5.8", "builds linux-5.8", "guest linux-5.8"],
+            "16 passed, 0 failed, 1 skipped",
+        ),
+    ],
+)
+def test_the_last_line_counts_every_part(
+    stubbed: list[str], capsys: pytest.CaptureFixture[str], arguments: list[str], expected: list[str], counted: str
+) -> None:
+    assert cli.main(arguments) == 0
+    assert stubbed == expected
+    assert capsys.readouterr().out.splitlines()[-1] == counted
+
+
+def test_a_part_that_cannot_run_fails_and_stops_no_other(
+    stubbed: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_: object) -> Counts:
+        raise UserError("no network")
+
+    monkeypatch.setattr(commands, "_check", refuses)
+    assert cli.main(["test"]) == 1
+    assert stubbed == [
+        "pytest",
+        "sources",
+        "builds linux-5.8",
+        "guest linux-5.8",
+        "builds linux-7.3",
+        "guest linux-7.3",
+    ]
+    printed = capsys.readouterr().out
+    assert "not ok checks_of_cryptsetup-2.3_can_run\nno network" in printed
+    assert printed.splitlines()[-1] == "17 passed, 3 failed, 0 skipped"
