@@ -132,6 +132,7 @@ online_reencryption() {
 	want "content after --init-only" "$before" "$(content)"
 
 	printf '%s\n' "$SECRET" >"$WORK/secret"
+	: >"$WORK/log" # what an earlier claim left there must not be taken for progress
 	"$CRYPTSETUP" reencrypt --resume-only --resilience none --hotzone-size 64K \
 		--active-name "$NAME" <"$WORK/secret" >"$WORK/log" 2>&1 &
 	pid=$!
