@@ -39,6 +39,7 @@ DIVIDES = re.compile(r"\bU (__(?:u?(?:div|mod|divmod)[dt]i[34]|aeabi_u?ldivmod))
 def linux_checks(queue: Queue) -> list[Check]:
     """The checks of a kernel's queue."""
     return [
+        Check("every_option_of_the_kernels_takes_effect", lambda: _configure(queue)),
         Check("checkpatch_strict_is_silent", lambda: _checkpatch(queue)),
         *(
             Check(f"each_patch_builds_without_warnings_{how}", partial(_each_builds, queue, flavour))
@@ -54,6 +55,15 @@ def linux_checks(queue: Queue) -> list[Check]:
         Check("selftests_are_those_of_the_directory", lambda: fail_if(selftests.differences(queue.applied()))),
         Check("selftests_install_as_kselftests", lambda: _kselftest(queue)),
     ]
+
+
+def _configure(queue: Queue) -> None:
+    """Configure what the driver is compiled for; the first one copies the sources, and each keeps one CPU busy."""
+    tree = queue.applied()
+    first, *others = (name for name in tree.target.fragments if name in ("fast", *NEAR_FAST, *ELSEWHERE))
+    prepare_kernel(tree, first)
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        list(pool.map(partial(prepare_kernel, tree), others))
 
 
 def checkpatch(queue: Queue, patches: Sequence[Path], *ignored: str) -> None:

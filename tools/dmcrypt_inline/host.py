@@ -130,7 +130,7 @@ def python_env(requirements: Path | None = None) -> Path:
     env = cache_dir() / "python" / key[:16]
     log = BUILD / "python.log"
     if is_complete(env, key):
-        return env  # without the lock, which a guest that another thread starts meanwhile would keep
+        return env
     with locked(env):
         if is_complete(env, key):
             return env

@@ -96,9 +96,9 @@ def disk_guard(path: Path, need: int, what: str) -> Iterator[None]:
 def locked(path: Path) -> Iterator[None]:
     """Hold the exclusive lock of the entry `path`; waits while another run makes the same entry.
 
-    The kernel drops the lock when the last process that holds it ends. The
-    programs we run inherit it: where we are killed and they go on writing, the
-    next run waits for them.
+    The programs we run inherit the lock: where we are killed and they go on
+    writing, the next run waits for them. Else it ends here, also for a program
+    that another thread has started meanwhile.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f".{path.name}.lock").open("w") as lock:
@@ -108,7 +108,10 @@ def locked(path: Path) -> Iterator[None]:
         except BlockingIOError:
             say(f"waiting for another run, or what a killed one left running, to end its work on {path}")
             fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        try:
+            yield
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)
 
 
 def publish(final: Path, make: Callable[[Path], None], need: int, what: str) -> Path:

@@ -40,6 +40,7 @@ def stubbed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(commands, "ensure_packages", lambda *_: None)
     monkeypatch.setattr(commands, "run_own_tests", part("pytest", Counts(10, 0, 0)))
     monkeypatch.setattr(commands, "_check_sources", part("sources", Counts(1, 0, 0)))
+    monkeypatch.setattr(commands, "_trees", lambda *_: Counts(0, 0, 0))
     monkeypatch.setattr(commands, "_check", part("check", Counts(2, 0, 1)))
     monkeypatch.setattr(commands, "_builds", part("builds", Counts(0, 0, 0)))
     monkeypatch.setattr(commands, "_in_guests", part("guest", Counts(3, 0, 0)))
@@ -153,3 +154,16 @@ def test_a_part_that_cannot_run_fails_and_stops_no_other(
     printed = capsys.readouterr().out
     assert "not ok checks_of_cryptsetup-2.3_can_run\nno network" in printed
     assert printed.splitlines()[-1] == "17 passed, 3 failed, 0 skipped"
+
+
+def test_a_tree_that_cannot_be_made_is_left_to_its_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def tree(_request: commands.Request, target: Target) -> None:
+        if target.name == "linux-5.8":
+            raise UserError("no network")
+        made.append(target.name)
+
+    monkeypatch.setattr(commands.Request, "tree", tree)
+    assert commands._trees(list(TARGETS.values()), commands.Request(None, {}, None)) == Counts(0, 0, 0)
+    assert sorted(made) == ["cryptsetup-2.3", "linux-7.3"]

@@ -164,3 +164,16 @@ def test_a_cache_that_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("DMCRYPT_INLINE_CACHE", str(tmp_path / "file" / "below"))
     with pytest.raises(UserError, match="set DMCRYPT_INLINE_CACHE"):
         paths.cache_dir()
+
+
+def test_a_program_that_another_thread_started_does_not_keep_the_lock(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with paths.locked(tmp_path / "entry"):
+        other = subprocess.Popen(["sleep", "60"], close_fds=False)  # as run() starts what it runs
+    try:
+        with paths.locked(tmp_path / "entry"):
+            assert "waiting for" not in capsys.readouterr().out
+    finally:
+        other.kill()
+        other.wait()
