@@ -178,11 +178,9 @@ def _each_builds(queue: Queue, flavour: str) -> None:
     tree = queue.applied()
     prepared = prepare_kernel(tree, flavour)
     problems = []
-    for patch, commit in zip(queue.patches(), tree.commits):
-        changed = git(tree.path, "diff-tree", "-r", "--no-commit-id", "--name-only", commit, log=queue.log).output
-        for path in changed.splitlines():
-            if path != tree.target.source and not path.startswith(BUILT_ELSEWHERE):
-                problems.append(f"{patch.name}: it changes {path}, which this check does not build")
+    for patch, _, path in queue.changed():
+        if path != tree.target.source and not path.startswith(BUILT_ELSEWHERE):
+            problems.append(f"{patch}: it changes {path}, which this check does not build")
     with step(f"compiling dm-crypt after each patch ({prepared.arch.compiler})", queue.log):
         problems += _new_diagnostics(tree, prepared, queue.driver_commits(), queue.log)
     fail_if(problems)

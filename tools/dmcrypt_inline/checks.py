@@ -59,12 +59,12 @@ class Queue:
         return {patches[number - 1].name: commit for number, commit in driver_commits(self.applied(), self.log).items()}
 
     def changed(self, *suffixes: str) -> Iterator[tuple[str, str, str]]:
-        """Patch file name, commit and path of each change to a file of such a name, in order; Skipped as above."""
+        """Patch file name, commit and path of each changed file, or each of such a name, in order; Skipped as above."""
         tree = self.applied()
         for patch, commit in zip(self.patches(), tree.commits):
             options = ("diff-tree", "-r", "--no-commit-id", "--name-only")
             for path in git(tree.path, *options, commit, log=self.log).output.splitlines():
-                if path.endswith(suffixes):
+                if not suffixes or path.endswith(suffixes):
                     yield patch.name, commit, path
 
     def applied_exactly(self) -> Tree:
