@@ -11,7 +11,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from .gitrepo import blob_id, check_out, git
@@ -85,11 +87,15 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Module:
-    """One build of dm-crypt: `path` is the .ko, `source` the git blob id of the file it was made from."""
+    """One build of dm-crypt: `path` is the .ko, `source` the git blob id of the file it was made from.
+
+    `beside` are the .ko files of the target's further modules, built from the same commit.
+    """
 
     name: str
     path: Path
     source: str
+    beside: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,14 +109,14 @@ class Prepared:
 
 
 def source_key(tree: Tree) -> str:
-    """sha256 (hex) over the files of the tree that a kernel, dm-crypt left out, is made of."""
+    """sha256 (hex) over the files of the tree that a kernel, what variants replace left out, is made of."""
     log = log_dir(tree.target.name) / "files.log"  # a log of its own: six megabytes, of use until the next run
     log.unlink(missing_ok=True)
     listed = git(tree.path, "ls-tree", "-r", "series", log=log).output
     digest = hashlib.sha256()
     for line in listed.splitlines(keepends=True):
         path = line.rstrip("\n").split("\t", 1)[1]
-        if path != tree.target.source and not path.startswith(NO_PART_OF_A_KERNEL):
+        if path not in tree.target.replaced and not path.startswith(NO_PART_OF_A_KERNEL):
             digest.update(line.encode())
     return digest.hexdigest()
 
@@ -179,18 +185,21 @@ def build_kernel(tree: Tree, flavour: str) -> Kernel:
     )
 
 
-def build_module(kernel: Kernel, source: Path, name: str) -> Module:
-    """dm-crypt from the file `source`, for `kernel`; `name` is the variant's. Cached by both contents.
+def build_module(kernel: Kernel, source: Path, name: str, beside: Sequence[Path] = ()) -> Module:
+    """dm-crypt from the file `source`, for `kernel`; `name` is the variant's. Cached by the contents of all.
 
-    Raises CommandError with the compiler's messages when it does not build.
+    `beside` are the sources of further modules. Raises CommandError with the compiler's messages when one does not
+    build.
     """
     blob = blob_id(source)
-    final = cache_dir() / "modules" / f"{kernel.key[:16]}-{blob[:16]}"
+    key = "-".join([kernel.key[:16], blob[:16], *(blob_id(path)[:16] for path in beside)])
+    final = cache_dir() / "modules" / key
     log = log_dir(kernel.target) / f"module-{name}-{kernel.flavour}.log"
     if not final.exists():
         with step(f"building dm-crypt ({name}) for the {kernel.flavour} kernel", log):
-            publish(final, lambda part: _link_module(kernel, source, part, log), GIB // 16, f"the module {name}")
-    return Module(name, final / "dm-crypt.ko", blob)
+            made = partial(_link_module, kernel, source, beside, log=log)
+            publish(final, made, GIB // 16, f"the module {name}")
+    return Module(name, final / "dm-crypt.ko", blob, tuple(final / f"{path.stem}.ko" for path in beside))
 
 
 def make_module(kernel: Kernel | Prepared, directory: Path, log: Path, *arguments: str, timeout: float = 600) -> str:
@@ -198,10 +207,13 @@ def make_module(kernel: Kernel | Prepared, directory: Path, log: Path, *argument
     return _make(kernel.objects, log, f"M={directory}", *kernel.arch.arguments, *arguments, timeout=timeout)
 
 
-def lay_out_module(directory: Path, source: Path) -> None:
-    """Make `directory` an external module of the one file `source`; its private headers are the kernel's."""
+def lay_out_module(directory: Path, source: Path, beside: Sequence[Path] = ()) -> None:
+    """Make `directory` external modules, one of each file; their private headers are the kernel's."""
     shutil.copyfile(source, directory / "dm-crypt.c")
-    (directory / "Kbuild").write_text("obj-m := dm-crypt.o\nccflags-y := -I$(srctree)/drivers/md\n")
+    for path in beside:
+        shutil.copyfile(path, directory / path.name)
+    objects = " ".join(["dm-crypt.o", *(f"{path.stem}.o" for path in beside)])
+    (directory / "Kbuild").write_text(f"obj-m := {objects}\nccflags-y := -I$(srctree)/drivers/md\n")
 
 
 def _make(directory: Path, log: Path, *arguments: str, env: dict[str, str] | None = None, timeout: float = HOUR) -> str:
@@ -235,9 +247,9 @@ def _collect(objects: Path, place: Path, arch: Arch) -> None:
                 path.unlink()
 
 
-def _link_module(kernel: Kernel, source: Path, part: Path, log: Path) -> None:
-    lay_out_module(part, source)
+def _link_module(kernel: Kernel, source: Path, beside: Sequence[Path], part: Path, *, log: Path) -> None:
+    lay_out_module(part, source, beside)
     make_module(kernel, part, log, "modules")
     for path in part.iterdir():
-        if path.name not in ("dm-crypt.c", "dm-crypt.ko"):
+        if path.suffix not in (".c", ".ko") or path.name.endswith(".mod.c"):
             path.unlink()

@@ -98,13 +98,14 @@ def _module_at(tree: Tree, kernel: Kernel, commit: str, name: str, patch: Path |
     """dm-crypt of a commit of the tree, with `patch` on top."""
     log = log_dir(tree.target.name) / "variants.log"
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as place:
-        source = Path(place) / tree.target.source
-        source.parent.mkdir(parents=True)
-        source.write_text(git(tree.path, "show", f"{commit}:{tree.target.source}", log=log).output)
+        sources = [Path(place) / path for path in tree.target.replaced]
+        for path, source in zip(tree.target.replaced, sources):
+            source.parent.mkdir(parents=True)
+            source.write_text(git(tree.path, "show", f"{commit}:{path}", log=log).output)
         if patch is not None:
             git(Path(place), "init", "-q", log=log)  # else git apply looks for a repository further up
             git(Path(place), "apply", patch, log=log)
-        return build_module(kernel, source, name)
+        return build_module(kernel, sources[0], name, sources[1:])
 
 
 def _machine(request: Request, tree: Tree, flavour: str, names: Sequence[str], wrong: Sequence[Mutant] = ()) -> Machine:

@@ -169,7 +169,7 @@ class Guests:
             out=out,
             accel=self.accel,
             timeout=timeout,
-            inputs={"tests": TESTS, "modules/dm-crypt.ko": module.path},
+            inputs={"tests": TESTS, **{f"modules/{path.name}": path for path in (module.path, *module.beside)}},
             env={
                 "TESTS": " ".join(tests),
                 "LIMIT": f"{ONE_SECONDS:.0f}",

@@ -123,7 +123,7 @@ def driver_commits(tree: Tree, log: Path) -> dict[int, str]:
     return {
         number: commit
         for number, commit in enumerate(tree.commits, 1)
-        if git(tree.path, *options, commit, "--", tree.target.source, log=log).output
+        if git(tree.path, *options, commit, "--", *tree.target.replaced, log=log).output
     }
 
 

@@ -61,7 +61,8 @@ class Target:
     own tree tells, by its tag or by the commit that was taken); `lists` are the addresses
     for trees that cannot say who maintains them; `abi` maps paths to what others rely on there.
 
-    Of kernels only: `source` is the file that variants replace; `fragments` maps
+    Of kernels only: `source` is the file that variants replace, `beside` those of further modules that come with
+    it; `fragments` maps
     a flavour to its config fragments, later ones winning; `has_flags` says that the base
     knows the flags, the queue being fixes; `defects` names the kselftests that find the base
     wrong, `lacks` those that have nothing to test in this kernel: only they may skip.
@@ -82,10 +83,16 @@ class Target:
     lists: tuple[str, ...] = ()
     abi: Mapping[str, Claims] = field(default_factory=dict)
     source: str = ""
+    beside: tuple[str, ...] = ()
     fragments: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     has_flags: bool = False
     defects: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
+
+    @property
+    def replaced(self) -> tuple[str, ...]:
+        """All files that variants replace."""
+        return (self.source, *self.beside)
 
     @property
     def is_kernel(self) -> bool:
@@ -163,6 +170,7 @@ TARGETS: dict[str, Target] = {
             commit="48778464bb7d346b47157d21ffde2af6b2d39110",
             abi={"drivers/md/dm-crypt.c": NEW_FLAGS},
             source="drivers/md/dm-crypt.c",
+            beside=("crypto/cryptd.c",),
             fragments=linux_fragments() | {NATIVE: USER_MODE},
             lacks=("zoned_writes_stay_in_order",),
         ),
