@@ -199,7 +199,7 @@ def _guest_tests(target: Target, request: Request) -> Callable[[], Counts]:
     made = request.tree(target)
     if target.defects:
         return partial(suites.test_fixes, _machine(request, made, NATIVE_DEBUG, ("base", "series")), target.defects)
-    sample = named(SAMPLE)
+    sample = named(target, SAMPLE)
     debug = _machine(request, made, "debug", ("series",), sample)
     return partial(suites.test, debug, _machine(request, made, NATIVE, ("base", "series")), sample)
 
@@ -244,7 +244,7 @@ def bisect_check(request: Request) -> int:
 def all_mutants(request: Request) -> int:
     """Every driver that is wrong on purpose against the tests that must catch it; status 1 when one gets away."""
     target = request.kernel_target()
-    chosen = named(request.mutants)
+    chosen = named(target, request.mutants)
     ensure_packages("base", "build", "cryptsetup", "guest")
     machine = _machine(request, request.tree(target), "debug", ("series",), chosen)
     return _close(suites.mutants(machine, chosen))

@@ -18,6 +18,7 @@ from .results import Counts
 from .targets import TOOLS
 
 TESTS = TOOLS / "tests" / "guest"  # one directory a group; what is not executable is sourced
+KSELFTESTS = ("dm-crypt", "stress")  # the groups of selftests/
 MARK = "guest test: "  # tests.sh writes it to the kernel log before each test
 ONE_SECONDS = 3600.0  # against a test that hangs, not to hurry one
 
@@ -75,6 +76,16 @@ def names(group: str) -> list[str]:
     """The test files of a group, as 'group/name', in the order in which they run."""
     found = sorted((TESTS / group).glob("*.sh"))
     return [f"{group}/{path.stem}" for path in found if os.access(path, os.X_OK)]
+
+
+def kselftests() -> list[str]:
+    """The test files of selftests/, as `names` has them."""
+    return [name for group in KSELFTESTS for name in names(group)]
+
+
+def is_kselftest(name: str) -> bool:
+    """Whether a test file, named as 'group/name', is one of selftests/."""
+    return name.partition("/")[0] in KSELFTESTS
 
 
 def provoked(test: str) -> tuple[str, ...]:

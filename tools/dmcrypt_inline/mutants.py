@@ -8,13 +8,12 @@ from pathlib import Path
 
 from .build import Module
 from .errors import UserError
-from .guest_tests import ONE_SECONDS, Guests, names
+from .guest_tests import ONE_SECONDS, Guests, kselftests
 from .progress import say
 from .results import Counts
-from .targets import TOOLS
+from .targets import TOOLS, Target
 
 WRONG = TOOLS / "tests" / "wrong"
-GROUP = "dm-crypt"
 GRACE = 2.0  # seconds: one complaint proves it
 SAMPLE = ("count_forgets_a_flag", "reads_are_always_inline", "wrong_iv_after_an_interruption")
 
@@ -43,21 +42,21 @@ class Proof:
         return f"{self.mutant} {self.test}"
 
 
-def mutants() -> list[Mutant]:
-    """All of them. The line "Trips: <test>..." above a patch's diff names the tests.
+def mutants(target: Target) -> list[Mutant]:
+    """All of the target's. The line "Trips: <test>..." above a patch's diff names the tests.
 
     Raises UserError as must_trip does.
     """
-    return [Mutant(patch.stem, patch, must_trip(patch)) for patch in sorted(WRONG.glob("*.patch"))]
+    return [Mutant(patch.stem, patch, must_trip(patch)) for patch in sorted((WRONG / target.name).glob("*.patch"))]
 
 
-def named(wanted: Sequence[str]) -> list[Mutant]:
-    """The mutants with these names; all of them for none. Raises UserError for a name that there is not."""
-    known = mutants()
+def named(target: Target, wanted: Sequence[str]) -> list[Mutant]:
+    """The target's mutants with these names; all of them for none. Raises UserError for a name that there is not."""
+    known = mutants(target)
     unknown = sorted(set(wanted) - {mutant.name for mutant in known})
     if unknown:
         there = "\n".join(f"    {mutant.name}" for mutant in known)
-        raise UserError(f"there is no wrong driver {', '.join(unknown)} in {WRONG}, but:\n{there}")
+        raise UserError(f"there is no wrong driver {', '.join(unknown)} in {WRONG / target.name}, but:\n{there}")
     return [mutant for mutant in known if not wanted or mutant.name in wanted]
 
 
@@ -66,16 +65,15 @@ def must_trip(patch: Path) -> tuple[str, ...]:
 
     Raises UserError when the patch names none, or one that does not exist.
     """
-    known = names(GROUP)
+    known = {Path(test).name: test for test in kselftests()}
     for line in patch.read_text().splitlines():
         word, _, rest = line.partition(":")
         if word == "Trips":
-            tests = tuple(f"{GROUP}/{name}" for name in rest.split())
-            if tests and all(test in known for test in tests):
-                return tests
-    tests = tuple(name.partition("/")[2] for name in known)
+            names = rest.split()
+            if names and all(name in known for name in names):
+                return tuple(known[name] for name in names)
     raise UserError(
-        f"{patch} does not say which test must fail\n  it needs a line: Trips: <one or more of {', '.join(tests)}>"
+        f"{patch} does not say which test must fail\n  it needs a line: Trips: <one or more of {', '.join(known)}>"
     )
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from .build import USER_MODE, Module
 from .guest import indented
-from .guest_tests import Guests, TestResult, names, total
+from .guest_tests import Guests, TestResult, is_kselftest, kselftests, names, total
 from .inherited import WHY, Debt, debt, settle
 from .machine import Machine
-from .mutants import GROUP, Mutant, Proof, counts, prove, table
+from .mutants import Mutant, Proof, counts, prove, table
 from .paths import build_dir
 from .progress import say
 from .results import Counts, environment, write
@@ -45,7 +45,7 @@ def _for_cryptsetup(machine: Machine, stage: str, *, quick: bool) -> Guests:
 def selftest(machine: Machine, quick: bool, variant: str) -> Counts:
     """The kselftests against a variant, each line as it comes. Writes build/<target>/selftest/results.json."""
     guests = _guests(machine, "selftest", quick=quick)
-    return _close(machine, guests, "selftest", _found(_selftests(guests, machine.modules[variant], names(GROUP))))
+    return _close(machine, guests, "selftest", _found(_selftests(guests, machine.modules[variant], kselftests())))
 
 
 def of_cryptsetup(machine: Machine, quick: bool) -> Counts:
@@ -69,7 +69,7 @@ def bisect_check(machine: Machine) -> Counts:
     owed: dict[str, Debt] = {}
     for number, (name, module) in enumerate(machine.modules.items(), 1):
         say(f"{name}, {number} of {len(machine.modules)}")
-        found = [each for each in _found(_selftests(guests, module, names(GROUP))) if isinstance(each, TestResult)]
+        found = [each for each in _found(_selftests(guests, module, kselftests())) if isinstance(each, TestResult)]
         if name == "base":
             owed = {each.name: debt(each) for each in found}
             continue
@@ -99,7 +99,7 @@ def test(debug: Machine, fast: Machine, sample: Sequence[Mutant]) -> Counts:
     found = _found(
         [
             partial(_cryptsetup, quiet, fast.modules["series"]),  # the longest first: the last ones end together
-            *_selftests(guests, debug.modules["series"], names(GROUP)),
+            *_selftests(guests, debug.modules["series"], kselftests()),
             partial(_on_base, quiet, fast.modules["base"]),
             *_to_prove(guests, debug, sample),
         ]
@@ -113,7 +113,7 @@ def test_fixes(debug: Machine, found_by: Sequence[str]) -> Counts:
     The whole suite is for `selftest`: one target in make test runs all of it, and that takes its time.
     """
     guests = _guests(debug, "test", quick=True)
-    tests = tuple(f"{GROUP}/{name}" for name in found_by)
+    tests = tuple(test for test in kselftests() if Path(test).name in found_by)
     on_base = Mutant("base", debug.tree.path, tests)
     found = _found([*_selftests(guests, debug.modules["series"], tests), *_to_prove(guests, debug, [on_base])])
     return _close(debug, guests, "test", found)
@@ -169,8 +169,8 @@ class Told:
     def __call__(self, line: str) -> None:
         """Print a line of a guest's output; tests.sh begins each test with "# group/name"."""
         begins = line.removeprefix("# ")
-        if begins != line and begins.startswith(f"{GROUP}/"):
-            self.test = begins.removeprefix(f"{GROUP}/")
+        if begins != line and is_kselftest(begins):
+            self.test = Path(begins).name
         say(f"    {self.test}: {line}" if self.test else f"    {line}")
 
 
@@ -184,9 +184,9 @@ def _cryptsetup(guests: Guests, module: Module) -> list[TestResult]:
 def _on_base(guests: Guests, module: Module) -> list[Outcome]:
     """cryptsetup's tests without the queue in the kernel, and the kselftests, which have nothing to test and say so."""
     base = replace(guests, out=guests.out / "cryptsetup-base")
-    ran = base.run(module, [*names("cryptsetup_on_base"), *names(GROUP)], CRYPTSETUP_SECONDS)
-    theirs = [replace(result, must_run=True) for result in ran if not result.name.startswith(f"{GROUP}/")]
-    return [*_told_at_the_end(theirs), *(skips(result) for result in ran if result.name.startswith(f"{GROUP}/"))]
+    ran = base.run(module, [*names("cryptsetup_on_base"), *kselftests()], CRYPTSETUP_SECONDS)
+    theirs = [replace(result, must_run=True) for result in ran if not is_kselftest(result.name)]
+    return [*_told_at_the_end(theirs), *(skips(result) for result in ran if is_kselftest(result.name))]
 
 
 def _told_at_the_end(results: list[TestResult]) -> list[TestResult]:

@@ -13,6 +13,7 @@ from dmcrypt_inline.build import USER_MODE, Kernel
 from dmcrypt_inline.complaints import scan
 from dmcrypt_inline.errors import UserError
 from dmcrypt_inline.ktap import parse
+from dmcrypt_inline.targets import DEFAULT, get_target
 
 
 def test_complaints_are_blamed_on_the_test_that_ran() -> None:
@@ -123,14 +124,16 @@ def test_a_wrong_variant_must_name_its_tests(tmp_path: Path) -> None:
 
 
 def test_the_sample_exists() -> None:
-    assert {mutant.name for mutant in mutants.named(mutants.SAMPLE)} == set(mutants.SAMPLE)
+    assert {mutant.name for mutant in mutants.named(get_target(DEFAULT), mutants.SAMPLE)} == set(mutants.SAMPLE)
 
 
 def test_mutants_are_chosen_by_name() -> None:
-    assert [mutant.name for mutant in mutants.named(["takes_any_word"])] == ["takes_any_word"]
-    assert mutants.named([]) == mutants.mutants()
-    with pytest.raises(UserError, match=r"no wrong driver no_such in .*(?s:.)*takes_any_word"):
-        mutants.named(["no_such"])
+    target = get_target(DEFAULT)
+    some = mutants.SAMPLE[0]
+    assert [mutant.name for mutant in mutants.named(target, [some])] == [some]
+    assert mutants.named(target, []) == mutants.mutants(target)
+    with pytest.raises(UserError, match=rf"no wrong driver no_such in .*(?s:.)*{some}"):
+        mutants.named(target, ["no_such"])
 
 
 @pytest.mark.parametrize(

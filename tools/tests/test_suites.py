@@ -56,7 +56,7 @@ def test_a_commit_may_fail_what_the_base_fails_until_one_mends_it(
 
     monkeypatch.setattr(guest_tests.Guests, "run", run)
     monkeypatch.setattr(guest_tests.Guests, "boot", lambda *_: (1, ()))
-    monkeypatch.setattr(suites, "names", lambda _: ["a", "b", "c", "z"])
+    monkeypatch.setattr(suites, "kselftests", lambda: ["a", "b", "c", "z"])
     modules = {name: module(tmp_path, name) for name in wrong}
     tree = Tree(get_target("linux-5.8"), tmp_path, "", "", (), "", "")
     suites.bisect_check(Machine(tree, kernel, modules, CRYPTSETUP, None))
