@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from pathlib import Path
 
@@ -27,8 +28,10 @@ def files() -> dict[str, tuple[str, str]]:
 
 
 def tests() -> set[str]:
-    """The names of the files that are run, not sourced or read."""
-    return {Path(path).name for path, (mode, _) in files().items() if mode == "100755"}
+    """The names of the files that kselftest is to run: not those that are sourced, read, or run by hand only."""
+    makefile = (SELFTESTS / "Makefile").read_text().replace("\\\n", " ")
+    by_hand = " ".join(re.findall(r"^TEST_PROGS_EXTENDED\s*\W?=(.*)", makefile, re.M)).split()
+    return {Path(path).name for path, (mode, _) in files().items() if mode == "100755"} - {*by_hand}
 
 
 def listed(repo: Path, commit: str, log: Path) -> dict[str, tuple[str, str]]:

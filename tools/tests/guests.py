@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,6 +57,30 @@ def user_mode(kernel: Kernel, body: str) -> Kernel:
     return replace(kernel, arch=USER_MODE, image=image)
 
 
+# What the tests of a stand-in say at their tops.
+TESTS = {
+    "cryptsetup/options": "",
+    "cryptsetup_on_base/options": "",
+    "dm-crypt/table": "# CPUs: 1\n",
+    "dm-crypt/regressions": "",
+    "stress/arguments": "# CPUs: 1\n",
+    "stress/io": "",
+    "stress/load": "# CPUs: 2\n",
+    "stress/pools": "# Kernel arguments: cryptd.cryptd_max_cpu_qlen=1000\n",
+    **{f"stress/test_{number}": "" for number in range(8)},
+}
+
+
+def make_tests(place: Path, monkeypatch: pytest.MonkeyPatch, said: Mapping[str, str] = TESTS) -> None:
+    """Let the test files be those in `said`, in place of ours."""
+    for name, head in said.items():
+        path = place / "tests" / f"{name}.sh"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{head}")
+        path.chmod(0o755)
+    monkeypatch.setattr(guest_tests, "TESTS", place / "tests")
+
+
 CRYPTSETUP = Cryptsetup("cryptsetup-2.3", Path("a prefix"), Path("tests"), "2.3.7", "", "")
 
 
@@ -76,6 +101,7 @@ def make_guests(
         f'cp ../input/environment {place}/seen; echo 0 >"$SHARE/status"'
     )
     stand_in(monkeypatch, place, body)
+    make_tests(place, monkeypatch)
     return guest_tests.Guests(kernel, CRYPTSETUP, "tcg", place / "out", quick=True)
 
 

@@ -24,13 +24,13 @@ gen_tar:
 
 @pytest.fixture
 def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Queue:
-    """A queue with selftests of two tests and what they need; the tree has the Makefile of `installing`."""
+    """A queue with selftests of two tests, one that is run by hand, and what they need; the tree has the Makefile of `installing`."""
     monkeypatch.setattr(selftests, "SELFTESTS", tmp_path / "dm-crypt")
-    for name in ("Makefile", "settings", "ktap.sh", "one.sh", "two.sh"):
+    for name in ("Makefile", "settings", "ktap.sh", "one.sh", "two.sh", "by_hand.sh"):
         path = tmp_path / "dm-crypt" / name
         path.parent.mkdir(exist_ok=True)
-        path.write_text("\n")
-        path.chmod(0o755 if name in ("one.sh", "two.sh") else 0o644)
+        path.write_text("TEST_PROGS_EXTENDED := \\\n\tby_hand.sh\n" if name == "Makefile" else "\n")
+        path.chmod(0o755 if name in ("one.sh", "two.sh", "by_hand.sh") else 0o644)
     return make_queue(tmp_path)
 
 
@@ -59,6 +59,7 @@ def test_selftests_that_are_installed_whole_pass(queue: Queue) -> None:
     ("wrong", "expected"),
     [
         ({"left_out": "dm-crypt/ktap.sh"}, "tools/testing/selftests/dm-crypt/ktap.sh is not installed"),
+        ({"left_out": "dm-crypt/by_hand.sh"}, "tools/testing/selftests/dm-crypt/by_hand.sh is not installed"),
         ({"left_out": "dm-crypt/settings"}, "tools/testing/selftests/dm-crypt/settings is not installed"),
         ({"run": "one.sh"}, "two.sh would not be run"),
         ({"package": "other"}, "gen_tar packed nothing"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from guests import CRYPTSETUP, make_guests, make_kernel, module, stand_in
+from guests import CRYPTSETUP, make_guests, make_kernel, make_tests, module, stand_in
 
 from dmcrypt_inline import guest_tests, mutants
 from dmcrypt_inline.build import USER_MODE, Kernel
@@ -57,7 +57,7 @@ def test_a_test_counts_for_what_it_did(
 
 def test_a_test_is_told_what_it_needs(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
-    [result] = guests.run(module(tmp_path, "series"), ["dm-crypt/table_roundtrip"], 20.0)
+    [result] = guests.run(module(tmp_path, "series"), ["dm-crypt/table"], 20.0)
     assert result.counts.passed == 1
     told = (tmp_path / "seen").read_text().splitlines()
     assert "export CRYPTSETUP_PREFIX='a prefix'" in told
@@ -69,10 +69,7 @@ def test_tests_that_want_other_kernel_arguments_get_a_guest_of_their_own(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
-    monkeypatch.setattr(guest_tests, "TESTS", tmp_path / "tests")
-    (tmp_path / "tests").mkdir()
-    for name, wants in (("one", ""), ("two", "# Kernel arguments: kmemleak=on\n"), ("three", "")):
-        (tmp_path / "tests" / f"{name}.sh").write_text(f"#!/bin/sh\n{wants}")
+    make_tests(tmp_path, monkeypatch, {"one": "", "two": "# Kernel arguments: kmemleak=on\n", "three": ""})
     results = guests.run(module(tmp_path, "series"), ["one", "two", "three"], 20.0)
     assert [result.name for result in results] == ["one", "three", "two"]
     booted = {name: (tmp_path / name / "console.log").read_text() for name in ("out", "out-from-two")}
@@ -102,7 +99,7 @@ def test_a_kernel_that_does_not_write_to_its_console_is_an_error(
 ) -> None:
     guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n", mark="silence")
     with pytest.raises(UserError, match="would go unseen"):
-        guests.run(module(tmp_path, "series"), ["dm-crypt/table_roundtrip"], 20.0)
+        guests.run(module(tmp_path, "series"), ["dm-crypt/table"], 20.0)
 
 
 def test_only_what_is_executable_is_a_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,11 +110,12 @@ def test_only_what_is_executable_is_a_test(tmp_path: Path, monkeypatch: pytest.M
     assert guest_tests.names("group") == ["group/one", "group/two"]
 
 
-def test_a_wrong_variant_must_name_its_tests(tmp_path: Path) -> None:
+def test_a_wrong_variant_must_name_its_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     patch = tmp_path / "variant.patch"
-    patch.write_text("Trips: table_roundtrip bad_arguments\n\n--- a/x\n+++ b/x\n")
-    assert mutants.must_trip(patch) == ("dm-crypt/table_roundtrip", "dm-crypt/bad_arguments")
-    for text in ("Trips: no_such_test\n", "Trips:\n", "Trips: bad_arguments no_such_test\n", ""):
+    make_tests(tmp_path, monkeypatch)
+    patch.write_text("Trips: table arguments\n\n--- a/x\n+++ b/x\n")
+    assert mutants.must_trip(patch) == ("dm-crypt/table", "stress/arguments")
+    for text in ("Trips: no_such_test\n", "Trips:\n", "Trips: arguments no_such_test\n", ""):
         patch.write_text(text)
         with pytest.raises(UserError, match="does not say which test must fail"):
             mutants.must_trip(patch)
@@ -149,10 +147,10 @@ def test_a_mutant_is_caught_by_a_failure_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, status: int, found: str
 ) -> None:
     guests = make_guests(make_kernel(tmp_path), tmp_path, monkeypatch, said, status=status)
-    wrong = mutants.Mutant("wrong", tmp_path / "wrong.patch", ("dm-crypt/bad_arguments",))
+    wrong = mutants.Mutant("wrong", tmp_path / "wrong.patch", ("stress/arguments",))
     [proof] = mutants.prove(guests, wrong, module(tmp_path, "wrong"))
     proved = found != "nothing"
-    assert proof == mutants.Proof("wrong", "bad_arguments", proved, found)
+    assert proof == mutants.Proof("wrong", "arguments", proved, found)
     assert mutants.counts([proof]).failed == (0 if proved else 1)
     assert ("NOT BY" in mutants.table([proof])) == (not proved)
 
@@ -171,7 +169,7 @@ def test_a_skip_of_what_could_have_run_is_a_failure(text: str, status: int) -> N
 def test_a_test_is_told_to_take_any_driver(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
     for wanted, said in ((False, "''"), (True, "1")):
-        replace(guests, any_driver=wanted).run(module(tmp_path, "series"), ["dm-crypt/table_roundtrip"], 20.0)
+        replace(guests, any_driver=wanted).run(module(tmp_path, "series"), ["dm-crypt/table"], 20.0)
         assert f"export DM_CRYPT_ANY_DRIVER={said}" in (tmp_path / "seen").read_text().splitlines()
 
 
@@ -179,11 +177,11 @@ def test_cpus_are_as_many_as_the_test_says_else_one_in_the_short_form(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guests = replace(make_guests(kernel, tmp_path, monkeypatch, ""), accel="tcg", quick=True)
-    assert guests.cpus("dm-crypt/table_roundtrip") == 1
-    assert guests.cpus("dm-crypt/removed_under_load") == 2
-    assert guests.cpus("dm-crypt/swap_over_crypt") == 1
-    assert replace(guests, quick=False).cpus("dm-crypt/table_roundtrip") == 1
-    assert replace(guests, quick=False).cpus("dm-crypt/swap_over_crypt") == 2
-    assert replace(guests, accel="kvm").cpus("dm-crypt/table_roundtrip") == 2
+    assert guests.cpus("dm-crypt/table") == 1
+    assert guests.cpus("stress/load") == 2
+    assert guests.cpus("stress/io") == 1
+    assert replace(guests, quick=False).cpus("dm-crypt/table") == 1
+    assert replace(guests, quick=False).cpus("stress/io") == 2
+    assert replace(guests, accel="kvm").cpus("dm-crypt/table") == 2
     native = replace(guests, kernel=replace(kernel, arch=USER_MODE), quick=False)
-    assert native.cpus("dm-crypt/removed_under_load") == 1
+    assert native.cpus("stress/load") == 1

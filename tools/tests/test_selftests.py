@@ -11,6 +11,7 @@ from small import git, git_tree, make_target
 
 from dmcrypt_inline import selftests
 from dmcrypt_inline.errors import UserError
+from dmcrypt_inline.paths import REPO
 from dmcrypt_inline.series import FORMAT, Tree
 
 
@@ -89,7 +90,7 @@ def test_a_queue_without_selftests_is_refused(tmp_path: Path, directory: Path) -
 @pytest.mark.parametrize(("last", "order"), [("", "abc"), ("odd b", "acb")])
 def test_claims_that_leave_something_behind_come_last(last: str, order: str) -> None:
     script = f"""
-. {selftests.SELFTESTS}/ktap.sh
+. {REPO}/selftests/stress/ktap.sh
 even() {{ :; }}
 odd() {{ :; }}
 CLAIMS=("even a" "odd b" "even c")

@@ -34,11 +34,11 @@ def test_the_base_must_fail_each_test_that_is_said_to_find_it_wrong(
     closed = found_in(make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n"), monkeypatch)
     modules = {name: module(tmp_path, name) for name in ("base", "series")}
     tree = Tree(get_target("linux-7.3"), tmp_path, "", "", (), "", "a test")
-    suites.test_fixes(Machine(tree, kernel, modules, CRYPTSETUP, None), ["bad_arguments"])
+    suites.test_fixes(Machine(tree, kernel, modules, CRYPTSETUP, None), ["arguments"])
     proof, result = closed
-    assert proof == mutants.Proof("base", "bad_arguments", False, "nothing")
+    assert proof == mutants.Proof("base", "arguments", False, "nothing")
     assert isinstance(result, guest_tests.TestResult)
-    assert (result.name, result.counts.passed) == ("dm-crypt/bad_arguments", 1)
+    assert (result.name, result.counts.passed) == ("stress/arguments", 1)
 
 
 def test_a_commit_may_fail_what_the_base_fails_until_one_mends_it(
@@ -78,7 +78,7 @@ def test_the_selftests_are_divided_among_guests(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], form: str
 ) -> None:
     guests = replace(make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n"), quick=form == "quick")
-    every = guest_tests.names("dm-crypt")
+    every = guest_tests.kselftests()
     jobs = suites._selftests(guests, module(tmp_path, "series"), every)
     boots = [guests.boot(test) for test in every]
     assert len(jobs) == sum(-(-boots.count(boot) // suites.SHARE[form]) for boot in set(boots))
@@ -86,12 +86,12 @@ def test_the_selftests_are_divided_among_guests(
     assert [each.name for each in found] == every
     assert all(isinstance(each, guest_tests.TestResult) and each.counts.passed == 1 for each in found)
     assert {path.name for path in guests.out.iterdir()} >= {f"series-{number}" for number in range(len(jobs))}
-    assert "    table_roundtrip: # dm-crypt/table_roundtrip" in capsys.readouterr().out.splitlines()
+    assert "    table: # dm-crypt/table" in capsys.readouterr().out.splitlines()
 
 
 def test_few_selftests_take_few_guests(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
-    assert len(suites._selftests(guests, module(tmp_path, "series"), ["dm-crypt/bad_arguments"])) == 1
+    assert len(suites._selftests(guests, module(tmp_path, "series"), ["dm-crypt/table"])) == 1
 
 
 def test_an_error_of_one_job_ends_all() -> None:
@@ -174,7 +174,7 @@ def test_each_selftest_has_a_boot_of_user_mode_linux(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guests = make_guests(replace(kernel, arch=USER_MODE), tmp_path, monkeypatch, "")
-    every = guest_tests.names("dm-crypt")
+    every = guest_tests.kselftests()
     assert len(suites._selftests(guests, module(tmp_path, "series"), every)) == len(every)
 
 

@@ -12,8 +12,8 @@
 # looks at every new device.
 
 here=$(dirname "$0")
-. "$here/../dm-crypt/ktap.sh"
-. "$here/../dm-crypt/dm_crypt.sh"
+. "$here/../stress/ktap.sh"
+. "$here/../stress/dm_crypt.sh"
 . "$here/volumes.sh"
 
 UDEVD=/lib/systemd/systemd-udevd

@@ -7,8 +7,8 @@
 # devices of its own.
 
 here=$(dirname "$0")
-. "$here/../dm-crypt/ktap.sh"
-. "$here/../dm-crypt/dm_crypt.sh"
+. "$here/../stress/ktap.sh"
+. "$here/../stress/dm_crypt.sh"
 . "$here/volumes.sh"
 
 # As the status calls them, and as the table does.

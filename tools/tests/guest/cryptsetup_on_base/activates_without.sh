@@ -8,8 +8,8 @@
 # cryptsetup and the images of its tests. Endangers: dm-crypt is unloaded.
 
 here=$(dirname "$0")
-. "$here/../dm-crypt/ktap.sh"
-. "$here/../dm-crypt/dm_crypt.sh"
+. "$here/../stress/ktap.sh"
+. "$here/../stress/dm_crypt.sh"
 . "$here/../cryptsetup/volumes.sh"
 . "$here/../cryptsetup/header.sh"
 
