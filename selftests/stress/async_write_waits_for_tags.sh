@@ -6,6 +6,7 @@
 # Needs: root, dmsetup, fio, null_blk, cryptd; CONFIG_DEBUG_ATOMIC_SLEEP helps.
 # Endangers: nothing but devices of its own - on a kernel that does it wrong the
 # preemption count is corrupted: run it in a guest.
+# Guest: emulated
 
 here=$(dirname "$0")
 . "$here/ktap.sh"

@@ -11,6 +11,7 @@
 # Kernel arguments: audit=1
 # Provokes: INTEGRITY AEAD ERROR
 # CPUs: 1
+# Guest: emulated
 
 here=$(dirname "$0")
 . "$here/ktap.sh"

@@ -12,6 +12,7 @@
 # Requests are held by a crypto queue, so it has to be longer than the pool.
 # Kernel arguments: cryptd.cryptd_max_cpu_qlen=1000
 # Provokes: ODEBUG: Out of memory
+# Guest: emulated
 
 here=$(dirname "$0")
 . "$here/ktap.sh"

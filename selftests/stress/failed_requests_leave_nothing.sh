@@ -5,6 +5,7 @@
 # Needs: root, dmsetup, fio, null_blk and dm-flakey; kmemleak for its claim.
 # Endangers: nothing but devices of its own.
 # Kernel arguments: kmemleak=on
+# Guest: emulated
 
 here=$(dirname "$0")
 . "$here/ktap.sh"

@@ -6,6 +6,7 @@
 # kernel was booted with cryptd.cryptd_max_cpu_qlen=4.
 # Endangers: nothing but devices of its own.
 # CPUs: 2
+# Guest: emulated
 
 here=$(dirname "$0")
 . "$here/ktap.sh"

@@ -6,6 +6,7 @@
 # decryption.
 # Needs: root, dmsetup, fio, null_blk; CONFIG_DEBUG_ATOMIC_SLEEP makes it certain.
 # Endangers: nothing but devices of its own.
+# Guest: emulated
 
 here=$(dirname "$0")
 . "$here/ktap.sh"

@@ -7,6 +7,7 @@
 # Needs: root, dmsetup, fio, null_blk, CONFIG_FAIL_IO_TIMEOUT, debugfs.
 # Endangers: nothing but devices of its own.
 # CPUs: 2
+# Guest: emulated
 
 here=$(dirname "$0")
 . "$here/ktap.sh"

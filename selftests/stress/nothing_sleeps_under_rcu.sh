@@ -8,6 +8,7 @@
 # CONFIG_PROVE_RCU makes it certain. The crypto queue is full sooner when the kernel
 # was booted with cryptd.cryptd_max_cpu_qlen=4.
 # Endangers: nothing but devices of its own.
+# Guest: emulated
 
 here=$(dirname "$0")
 . "$here/ktap.sh"

@@ -7,6 +7,7 @@
 # needs dm-crypt as a module that nobody else uses.
 # Endangers: nothing but devices of its own.
 # CPUs: 2
+# Guest: emulated
 
 here=$(dirname "$0")
 . "$here/ktap.sh"

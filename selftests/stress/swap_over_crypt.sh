@@ -6,6 +6,7 @@
 # Needs: root, dmsetup, null_blk, mkswap, swapon, perl, a memory cgroup (v2).
 # Endangers: other programs may be swapped out to the test's disk for a while: if
 # the test is killed by SIGKILL, `swapoff` it by hand.
+# Guest: emulated
 
 here=$(dirname "$0")
 . "$here/ktap.sh"
