@@ -118,6 +118,8 @@ def source_key(tree: Tree) -> str:
         path = line.rstrip("\n").split("\t", 1)[1]
         if path not in tree.target.replaced and not path.startswith(NO_PART_OF_A_KERNEL):
             digest.update(line.encode())
+    if tree.target.mend:
+        digest.update(tree.target.mend.read_bytes())
     return digest.hexdigest()
 
 
@@ -227,8 +229,16 @@ def _source(tree: Tree, key: str, log: Path) -> Path:
     final = cache_dir() / "sources" / f"{tree.target.name}-{key[:16]}"
     if not final.exists():
         with step("copying the sources for kernel builds", log):
-            publish(final, lambda part: check_out(tree.path, "series", part, log), SOURCE_TREE, "the kernel's sources")
+            publish(final, lambda part: _copy_sources(tree, part, log), SOURCE_TREE, "the kernel's sources")
     return final
+
+
+def _copy_sources(tree: Tree, part: Path, log: Path) -> None:
+    check_out(tree.path, "series", part, log)
+    if tree.target.mend:
+        git(part, "init", "-q", log=log)  # else git apply looks for a repository further up
+        git(part, "apply", tree.target.mend, log=log)
+        shutil.rmtree(part / ".git")
 
 
 def _collect(objects: Path, place: Path, arch: Arch) -> None:

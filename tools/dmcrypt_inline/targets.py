@@ -63,7 +63,8 @@ class Target:
 
     Of kernels only: `source` is the file that variants replace, `beside` those of further modules that come with
     it; `fragments` maps
-    a flavour to its config fragments, later ones winning; `has_flags` says that the base
+    a flavour to its config fragments, later ones winning; `mend` is a patch without which kernels do not run on
+    every host, for the sources that they are built from alone; `has_flags` says that the base
     knows the flags, the queue being fixes; `defects` names the kselftests that find the base
     wrong, `lacks` those that have nothing to test in this kernel: only they may skip.
     """
@@ -85,6 +86,7 @@ class Target:
     source: str = ""
     beside: tuple[str, ...] = ()
     fragments: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+    mend: Path | None = None
     has_flags: bool = False
     defects: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
@@ -172,6 +174,7 @@ TARGETS: dict[str, Target] = {
             source="drivers/md/dm-crypt.c",
             beside=("crypto/cryptd.c",),
             fragments=linux_fragments() | {NATIVE: USER_MODE},
+            mend=TOOLS / "targets" / "linux-5.8" / "native.patch",
             lacks=("zoned_writes_stay_in_order",),
         ),
         Target(

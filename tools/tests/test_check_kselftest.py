@@ -24,7 +24,7 @@ gen_tar:
 
 @pytest.fixture
 def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Queue:
-    """A queue with selftests of two tests, one that is run by hand, and what they need; the tree has the Makefile of `installing`."""
+    """A queue whose selftests kselftest runs two of; the tree has the Makefile of `installing`."""
     monkeypatch.setattr(selftests, "SELFTESTS", tmp_path / "dm-crypt")
     for name in ("Makefile", "settings", "ktap.sh", "one.sh", "two.sh", "by_hand.sh"):
         path = tmp_path / "dm-crypt" / name
