@@ -13,8 +13,12 @@ said = $(if $(filter command line,$(origin $(2))),$(call option,$(1),$(2)))
 
 FORWARD = $(PYTHON) tools/dmcrypt-inline $@ $(call option,--target,TARGET) $(call option,--linux,LINUX) \
 	$(call option,--cryptsetup,CRYPTSETUP) $(call option,--accel,ACCEL) \
-	$(if $(filter selftest,$@),$(if $(QUICK),--quick)) $(if $(filter report,$@),$(call option,--results,RESULTS)) \
+	$(if $(filter selftest,$@),$(SELFTEST)) $(if $(filter soak,$@),$(SOAK)) $(if $(filter report,$@),$(call option,--results,RESULTS)) \
 	$(if $(filter bench,$@),$(BENCH)) $(if $(filter outbox,$@),$(OUTBOX))
+
+SELFTEST = $(if $(QUICK),--quick) $(call option,--test,TEST) $(call option,--variant,VARIANT)
+
+SOAK = $(call option,--minutes,MINUTES) $(call option,--seed,SEED)
 
 BENCH = $(call option,--plan,PLAN) \
 	$(if $(value VARIANT),--variant $(foreach each,$(value VARIANT),$(call quote,$(each)))) \
@@ -22,13 +26,14 @@ BENCH = $(call option,--plan,PLAN) \
 
 OUTBOX = $(call said,--sign,SIGN) $(call said,--trailer,TRAILER) $(call said,--version,VERSION)
 
-.PHONY: help demo test check tree edit refresh am outbox selftest mutants bisect-check bench report
+.PHONY: help demo test check tree edit refresh am outbox selftest soak mutants bisect-check bench report
 
 help:
 	@echo 'make demo     from nothing to a booted kernel with inline dm-crypt, shown and measured'
 	@echo 'make test     every check, and the tests in their short form; the last line counts them'
 	@echo 'make check    the checks that need no guest'
-	@echo 'make selftest the tests in guests, in full: kselftests on the debug kernel (QUICK=1: as make test runs them)'
+	@echo 'make selftest the tests in guests, in full: selftests/ on the debug kernel (QUICK=1: the short form)'
+	@echo 'make soak     random work in a guest: MINUTES=60, SEED=N to repeat a run'
 	@echo 'make bench    the measurements: PLAN=quick|w1|w2|w3|w4|w5|curves|cost|full (default: full, up to 40 minutes)'
 	@echo 'make mutants  drivers that are wrong on purpose: which test catches which'
 	@echo 'make bisect-check  the kselftests, in short, on every commit of the queue (hours)'
@@ -47,10 +52,11 @@ help:
 	@echo
 	@echo 'make selftest also takes'
 	@echo '  TARGET=cryptsetup-2.3          the tests of cryptsetup, under User-Mode Linux'
-	@echo '  TARGET=linux-7.3 ACCEL=native  the kselftests there, in a quarter of an hour'
+	@echo '  TEST="NAME ..."                only these tests, or suites (dm-crypt, stress)'
+	@echo '  VARIANT=path/to/dm-crypt.c     a driver of yours in place of the queue; base: what the queue applies to'
 	@echo
-	@echo 'make bisect-check also takes'
-	@echo '  ACCEL=native    in half an hour: under User-Mode Linux, which for linux-5.8 has no debugging aids'
+	@echo 'make selftest, soak, mutants and bisect-check also take'
+	@echo '  ACCEL=native    under User-Mode Linux: much faster, but for linux-5.8 without debugging aids'
 	@echo
 	@echo 'make bench also takes'
 	@echo "  VARIANT='NAME=path/to/dm-crypt.c ...'  further drivers (or .ko); each: the queue's patches one by one"
@@ -65,5 +71,5 @@ help:
 	@echo
 	@echo 'One stage at a time, with more help: tools/dmcrypt-inline --help'
 
-demo test check tree edit refresh am outbox selftest mutants bisect-check bench report:
+demo test check tree edit refresh am outbox selftest soak mutants bisect-check bench report:
 	@$(FORWARD)

@@ -36,6 +36,7 @@ RESULTS_HELP = {
     "figures": "keep the W1 of this results file for the figures first (default: what is kept)",
 }
 
+UNACCELERATED_STAGES = ("selftest", "soak", "mutants", "bisect-check")
 OF_ALL = ("check", "test", "refresh-selftests")  # without --target
 
 # Left by a calling make, git hook or kernel work: each would change what our own make and git do.
@@ -56,6 +57,9 @@ FOREIGN_SHORT = (
     "ACCEL",
     "PLAN",
     "VARIANT",
+    "TEST",
+    "MINUTES",
+    "SEED",
     "HERE",
     "DEVICE",
     "DESTROY_DATA",
@@ -81,8 +85,9 @@ def parser() -> argparse.ArgumentParser:
         ("demo", "from nothing to a booted kernel with inline dm-crypt, shown and measured"),
         (
             "selftest",
-            "the kselftests of selftests/dm-crypt on the debug kernel, in a guest; or the tests of cryptsetup",
+            "the tests of selftests/ on the debug kernel, in a guest; or the tests of cryptsetup",
         ),
+        ("soak", "random work on all sorts of mappings in a guest, for as long as wanted"),
         ("bench", "measure base, series and other dm-crypt modules in one guest boot, or the running kernel"),
         ("mutants", "each driver that is wrong on purpose against the selftests that must catch it (takes long)"),
         (
@@ -104,8 +109,17 @@ def parser() -> argparse.ArgumentParser:
         if name == "selftest":
             stage.add_argument("--quick", action="store_true", help="the short form of each test, as `test` runs them")
             stage.add_argument(
-                "--variant", choices=("series", "base"), default="series", help="which dm-crypt (default: %(default)s)"
+                "--variant",
+                default="series",
+                metavar="VARIANT",
+                help="which dm-crypt: series, base or [NAME=]path/to/dm-crypt.c (default: %(default)s)",
             )
+            stage.add_argument(
+                "--test", dest="tests", default="", metavar="NAMES", help="only these tests, or suites (default: all)"
+            )
+        if name == "soak":
+            stage.add_argument("--minutes", type=int, default=60, help="for how long (default: %(default)s)")
+            stage.add_argument("--seed", type=int, default=0, help="of what is random, to repeat a run (default: any)")
         if name in ("report", "figures"):
             stage.add_argument("--results", dest="files", nargs=1, type=Path, metavar="FILE", help=RESULTS_HELP[name])
         if name == "figures":
@@ -138,7 +152,7 @@ def _common(stage: str) -> argparse.ArgumentParser:
         "--accel",
         choices=("kvm", "tcg", UNACCELERATED, COUNTED),
         help="how the guest runs (default: KVM where a trial boot works, else TCG); native, which "
-        "is User-Mode Linux, is for selftest where debugging aids work there, and for bisect-check; "
+        f"is User-Mode Linux, is for {', '.join(UNACCELERATED_STAGES)}; "
         "icount, which is TCG with one CPU and a clock that counts its instructions, is for bench",
     )
     return common
@@ -210,8 +224,8 @@ def clean_environment() -> None:
 def main(arguments: Sequence[str]) -> int:
     """Run one stage; returns the exit status: 0 done, 1 failed, 130 interrupted."""
     given = parser().parse_args(arguments)
-    if given.accel == UNACCELERATED and given.stage not in ("selftest", "bisect-check"):
-        parser().error("--accel native (ACCEL=native) is for selftest and bisect-check only")
+    if given.accel == UNACCELERATED and given.stage not in UNACCELERATED_STAGES:
+        parser().error(f"--accel native (ACCEL=native) is for {', '.join(UNACCELERATED_STAGES)} only")
     if given.accel == COUNTED and given.stage != "bench":
         parser().error("--accel icount (ACCEL=icount) is for bench only")
     clean_environment()
@@ -224,6 +238,9 @@ def main(arguments: Sequence[str]) -> int:
         given.accel,
         getattr(given, "quick", False),
         getattr(given, "variant", "series"),
+        tuple(getattr(given, "tests", "").split()),
+        getattr(given, "minutes", 60),
+        getattr(given, "seed", 0),
         tuple(getattr(given, "mutants", ())),
         tuple(getattr(given, "files", None) or ()),
         getattr(given, "metric", ""),

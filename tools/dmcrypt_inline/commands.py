@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,11 +21,12 @@ from .check import check
 from .checks import run_checks
 from .errors import UserError
 from .gitrepo import git
+from .guest_tests import chosen, kselftests
 from .here import measure_here
 from .host import ensure_packages, enter_python_env, python_env
 from .lint import source_checks
 from .machine import UNACCELERATED, Machine
-from .mutants import SAMPLE, Mutant, named
+from .mutants import Mutant, named, sample, without_emulation
 from .outbox import Posting
 from .own_tests import run_own_tests
 from .parts import run_parts
@@ -40,7 +43,8 @@ class Request:
     """What the user asked for: a target's name (None: see `targets` and `target`), an accelerator, own trees.
 
     `own` maps a target's variable (LINUX, CRYPTSETUP) to the user's tree. `quick`
-    and `variant` are for the selftests, `mutants` names the wrong drivers (none: all).
+    `variant` and `tests` (none: all) are for the selftests, `minutes` and `seed` (0: any) for the
+    soak, `mutants` names the wrong drivers (none: all).
     `files` are results files, `metric` and `to` are for compare: a key of stats.METRICS, one of compare.TO.
     `only_check` of figures: say what is stale instead of writing it. `bench` is what to measure, `posting` how to post.
     """
@@ -50,6 +54,9 @@ class Request:
     accel: str | None
     quick: bool = False
     variant: str = "series"
+    tests: tuple[str, ...] = ()
+    minutes: int = 60
+    seed: int = 0
     mutants: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
     metric: str = ""
@@ -94,17 +101,19 @@ def _variant(tree: Tree, kernel: Kernel, name: str, patch: Path | None = None) -
     return _module_at(tree, kernel, "base" if name == "base" else "series", name, patch)
 
 
-def _module_at(tree: Tree, kernel: Kernel, commit: str, name: str, patch: Path | None = None) -> Module:
-    """dm-crypt of a commit of the tree, with `patch` on top."""
+def _module_at(tree: Tree, kernel: Kernel, commit: str, name: str, mine: Path | None = None) -> Module:
+    """dm-crypt of a commit of the tree; `mine` is a patch on top, or a driver (.c) in its place."""
     log = log_dir(tree.target.name) / "variants.log"
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as place:
         sources = [Path(place) / path for path in tree.target.replaced]
         for path, source in zip(tree.target.replaced, sources):
             source.parent.mkdir(parents=True)
             source.write_text(git(tree.path, "show", f"{commit}:{path}", log=log).output)
-        if patch is not None:
+        if mine is not None and mine.suffix == ".c":
+            shutil.copyfile(mine, sources[0])
+        elif mine is not None:
             git(Path(place), "init", "-q", log=log)  # else git apply looks for a repository further up
-            git(Path(place), "apply", patch, log=log)
+            git(Path(place), "apply", mine, log=log)
         return build_module(kernel, sources[0], name, sources[1:])
 
 
@@ -199,9 +208,9 @@ def _guest_tests(target: Target, request: Request) -> Callable[[], Counts]:
     made = request.tree(target)
     if target.defects:
         return partial(suites.test_fixes, _machine(request, made, NATIVE_DEBUG, ("base", "series")), target.defects)
-    sample = named(target, SAMPLE)
-    debug = _machine(request, made, "debug", ("series",), sample)
-    return partial(suites.test, debug, _machine(request, made, NATIVE, ("base", "series")), sample)
+    wrong = sample(target)
+    fast = _machine(request, made, NATIVE, ("base", "series"), wrong)
+    return partial(suites.test, fast, _machine(request, made, "debug", ("series",)), wrong)
 
 
 def _builds(target: Target, request: Request) -> Counts:
@@ -219,35 +228,67 @@ def selftest(request: Request) -> int:
     ensure_packages("base", "build", "cryptsetup", "guest")
     if request.target().name == CRYPTSETUP:
         if request.variant != "series" or request.accel not in (None, UNACCELERATED):
-            raise UserError("cryptsetup is tested with both drivers, under User-Mode Linux: no --variant, no ACCEL=")
+            raise UserError("cryptsetup is tested with both drivers, under User-Mode Linux: no VARIANT=, no ACCEL=")
+        tests = chosen(suites.cryptsetup_tests(), request.tests)
         kernel = request.tree(get_target(DEFAULT))
-        return _close(suites.of_cryptsetup(_machine(request, kernel, NATIVE, ("base", "series")), request.quick))
+        machine = _machine(request, kernel, NATIVE, ("base", "series"))
+        return _close(suites.of_cryptsetup(machine, request.quick, tests))
     target = request.kernel_target()
-    flavour = NATIVE_DEBUG if request.accel == UNACCELERATED else "debug"
-    if flavour not in target.fragments:
-        able = ", ".join(name for name, other in TARGETS.items() if flavour in other.fragments)
-        raise UserError(f"there is no debug kernel of {target.name} for User-Mode Linux\n  ACCEL=native takes: {able}")
-    machine = _machine(request, request.tree(target), flavour, (request.variant,))
-    return _close(suites.selftest(machine, request.quick, request.variant))
+    tests = chosen(kselftests(), request.tests)
+    name, driver = _variant_wanted(request.variant)
+    machine = _machine(request, request.tree(target), _flavour(target, request), () if driver else (name,))
+    if driver:
+        mine = _module_at(machine.tree, machine.kernel, "series", name, driver)
+        machine = replace(machine, modules={name: mine})
+    return _close(suites.selftest(machine, request.quick, name, tests))
+
+
+def _variant_wanted(word: str) -> tuple[str, Path | None]:
+    """A variant's name, and the driver's file unless the tree has it. Raises UserError for what is neither."""
+    if word in ("base", "series"):
+        return word, None
+    name, _, path = word.rpartition("=")
+    if Path(path).suffix != ".c" or not Path(path).is_file():
+        raise UserError(f"VARIANT={word}: neither base nor series nor a file [NAME=]path/to/dm-crypt.c")
+    return name or "mine", Path(path)
+
+
+def _flavour(target: Target, request: Request) -> str:
+    """The kernel for the kselftests: the debug kernel, or what there is of it under User-Mode Linux."""
+    native = NATIVE_DEBUG if NATIVE_DEBUG in target.fragments else NATIVE
+    return native if request.accel == UNACCELERATED else "debug"
+
+
+def soak(request: Request) -> int:
+    """The long random test, for as long as asked for; status 1 when it found something."""
+    target = request.kernel_target()
+    ensure_packages("base", "build", "cryptsetup", "guest")
+    seed = request.seed or int.from_bytes(os.urandom(2), "big")
+    say(f"{request.minutes} minutes with SEED={seed}")
+    machine = _machine(request, request.tree(target), _flavour(target, request), ("series",))
+    return _close(suites.soak(machine, request.minutes, seed))
 
 
 def bisect_check(request: Request) -> int:
     """The kselftests on every commit of the queue; status 1 when one failed."""
     target = request.kernel_target()
     ensure_packages("base", "build", "cryptsetup", "guest")
-    native = NATIVE_DEBUG if NATIVE_DEBUG in target.fragments else NATIVE
-    flavour = native if request.accel == UNACCELERATED else "debug"
-    machine = _with_steps(_machine(request, request.tree(target), flavour, ("base", "series")))
+    machine = _with_steps(_machine(request, request.tree(target), _flavour(target, request), ("base", "series")))
     return _close(suites.bisect_check(machine))
 
 
 def all_mutants(request: Request) -> int:
     """Every driver that is wrong on purpose against the tests that must catch it; status 1 when one gets away."""
     target = request.kernel_target()
-    chosen = named(target, request.mutants)
+    wrong = named(target, request.mutants)
+    flavour = _flavour(target, request)
+    if flavour == NATIVE:
+        kept = without_emulation(wrong)
+        say(f"{len(wrong) - len(kept)} of {len(wrong)} are left out: what finds them needs the debug kernel")
+        wrong = kept
     ensure_packages("base", "build", "cryptsetup", "guest")
-    machine = _machine(request, request.tree(target), "debug", ("series",), chosen)
-    return _close(suites.mutants(machine, chosen))
+    machine = _machine(request, request.tree(target), flavour, ("series",), wrong)
+    return _close(suites.mutants(machine, wrong))
 
 
 def bench(request: Request) -> int:
@@ -269,7 +310,11 @@ def bench(request: Request) -> int:
     machine = _machine(request, made, "fast", ("base", "series"))
     if each:
         machine = _with_steps(machine)
-    built = {name: build_module(machine.kernel, path, name) for name, path in given.items() if path.suffix == ".c"}
+    built = {
+        name: _module_at(made, machine.kernel, "series", name, path)
+        for name, path in given.items()
+        if path.suffix == ".c"
+    }
     further = {name: path for name, path in given.items() if name not in built}
     bench_stage.run(replace(machine, modules={**machine.modules, **built}), plan, further)
     return 0
@@ -287,6 +332,7 @@ COMMANDS: dict[str, Callable[[Request], int]] = {
     "demo": demo,
     "selftest": selftest,
     "bench": bench,
+    "soak": soak,
     "mutants": all_mutants,
     "bisect-check": bisect_check,
     "edit": posting.edit,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import ktap
@@ -20,7 +20,6 @@ from .targets import TOOLS
 TESTS = TOOLS / "tests" / "guest"  # one directory a group; what is not executable is sourced
 KSELFTESTS = ("dm-crypt", "stress")  # the groups of selftests/
 MARK = "guest test: "  # tests.sh writes it to the kernel log before each test
-ONE_SECONDS = 3600.0  # against a test that hangs, not to hurry one
 
 # A crypto queue this short is always full: what the recipes need, and most other tests may as well have.
 # To follow every allocation makes each of them slow: the test that looks at leaks asks for it.
@@ -98,6 +97,23 @@ def kernel_arguments(test: str) -> tuple[str, ...]:
     return _said(test, "# Kernel arguments: ")
 
 
+def wants_emulation(test: str) -> bool:
+    """Whether "# Guest: emulated" is at its top: only the debug kernel shows what it looks for."""
+    return "emulated" in _said(test, "# Guest: ")
+
+
+def chosen(known: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """Those of the `known` tests that are wanted, by name or group; all of them for none.
+
+    Raises UserError for a word that is neither.
+    """
+    for word in wanted:
+        if not any(word in (test, *test.split("/")) for test in known):
+            there = "\n".join(f"    {test}" for test in known)
+            raise UserError(f"there is no test TEST={word}, but:\n{there}")
+    return [test for test in known if not wanted or {test, *test.split("/")}.intersection(wanted)]
+
+
 def replaced(usual: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
     """The usual kernel arguments with the wanted ones, of the same name or new, in their place."""
     by_name = {argument.partition("=")[0]: argument for argument in (*usual, *wanted)}
@@ -116,7 +132,7 @@ class Guests:
     They find `cryptsetup` under $CRYPTSETUP_PREFIX, its own tests in $CRYPTSETUP_TESTS.
     `quick`: the short form of each test. `fail_fast`: a test ends with its first
     failure. `any_driver`: a flag that the driver lacks is left out, and not a reason
-    to skip. `grace`: see run_guest.
+    to skip. `env`: what else tests are told. `grace`: see run_guest.
     """
 
     kernel: Kernel
@@ -128,11 +144,12 @@ class Guests:
     grace: float = GRACE
     fail_fast: bool = False
     any_driver: bool = False
+    env: Mapping[str, str] = field(default_factory=dict)
     kernel_args: Sequence[str] = KERNEL_ARGS
     memory: str = "2G"  # debugging aids walk through all of it
 
     def run(self, module: Module, tests: Sequence[str], timeout: float) -> list[TestResult]:
-        """Run the tests against a module; each guest has `timeout` seconds.
+        """Run the tests against a module; each guest has `timeout` seconds, each test half of them.
 
         A guest that ends too early costs only the test that did it: the rest run
         in another one, as do those that need another boot. Raises UserError
@@ -183,12 +200,13 @@ class Guests:
             inputs={"tests": TESTS, **{f"modules/{path.name}": path for path in (module.path, *module.beside)}},
             env={
                 "TESTS": " ".join(tests),
-                "LIMIT": f"{ONE_SECONDS:.0f}",
+                "LIMIT": f"{timeout / 2:.0f}",
                 "CRYPTSETUP_PREFIX": str(self.cryptsetup.prefix),
                 "CRYPTSETUP_TESTS": str(self.cryptsetup.tests),
                 "DM_CRYPT_QUICK": "1" if self.quick else "",
                 "KTAP_FAIL_FAST": "1" if self.fail_fast else "",
                 "DM_CRYPT_ANY_DRIVER": "1" if self.any_driver else "",
+                **self.env,
             },
             cpus=self.cpus(tests[0]),
             memory=self.memory,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .build import USER_MODE, Module
 from .guest import indented
-from .guest_tests import Guests, TestResult, is_kselftest, kselftests, names, total
+from .guest_tests import Guests, TestResult, is_kselftest, kselftests, names, total, wants_emulation
 from .inherited import WHY, Debt, debt, settle
 from .machine import Machine
 from .mutants import Mutant, Proof, counts, prove, table
@@ -19,8 +19,9 @@ from .progress import say
 from .results import Counts, environment, write
 from .targets import NATIVE, get_target
 
-QUICK_SECONDS, FULL_SECONDS = 3600.0, 10800.0  # against a guest that hangs, not to hurry one
-CRYPTSETUP_SECONDS = 4800.0
+QUICK_SECONDS, FULL_SECONDS = 1500.0, 10800.0  # against a guest that hangs, not to hurry one
+SOAK = "stress/soak"
+WITHOUT = "cryptsetup_on_base"  # the tests of cryptsetup on a kernel without the queue
 AT_ONCE = 2  # guests: each mostly keeps one CPU busy
 # kselftests for one guest: they take from seconds to minutes, a boot 20 seconds.
 SHARE = {"quick": 6, "full": 3}
@@ -42,20 +43,24 @@ def _for_cryptsetup(machine: Machine, stage: str, *, quick: bool) -> Guests:
     return replace(_guests(machine, stage, quick=quick), kernel_args=(), memory="3G")
 
 
-def selftest(machine: Machine, quick: bool, variant: str) -> Counts:
-    """The kselftests against a variant, each line as it comes. Writes build/<target>/selftest/results.json."""
+def selftest(machine: Machine, quick: bool, variant: str, tests: Sequence[str]) -> Counts:
+    """The kselftests `tests` against a variant, each line as it comes. Writes build/<target>/selftest/results.json."""
     guests = _guests(machine, "selftest", quick=quick)
-    return _close(machine, guests, "selftest", _found(_selftests(guests, machine.modules[variant], kselftests())))
+    return _close(machine, guests, "selftest", _found(_selftests(guests, machine.modules[variant], tests)))
 
 
-def of_cryptsetup(machine: Machine, quick: bool) -> Counts:
-    """cryptsetup's tests, with and without the queue in the kernel. Writes build/<kernel>/cryptsetup/results.json."""
+def soak(machine: Machine, minutes: int, seed: int) -> Counts:
+    """The test SOAK alone, for so many minutes. Writes build/<target>/soak/results.json."""
+    told = {"DM_CRYPT_SOAK_MINUTES": str(minutes), "DM_CRYPT_SOAK_SEED": str(seed)}
+    guests = replace(_guests(machine, "soak", quick=False), env=told, on_line=Told())
+    seconds = 2 * (60.0 * minutes + 600.0)
+    return _close(machine, guests, "soak", guests.run(machine.modules["series"], [SOAK], seconds))
+
+
+def of_cryptsetup(machine: Machine, quick: bool, tests: Sequence[str]) -> Counts:
+    """cryptsetup's tests `tests`, with and without the queue in the kernel. Writes results.json."""
     guests = _for_cryptsetup(machine, "cryptsetup", quick=quick)
-    jobs: list[Job] = [
-        partial(_cryptsetup, guests, machine.modules["series"]),
-        partial(_on_base, guests, machine.modules["base"]),
-    ]
-    return _close(machine, guests, "cryptsetup", _found(jobs))
+    return _close(machine, guests, "cryptsetup", _found(_cryptsetup(guests, machine, tests)))
 
 
 def bisect_check(machine: Machine) -> Counts:
@@ -92,16 +97,22 @@ def mutants(machine: Machine, chosen: Sequence[Mutant]) -> Counts:
     return _close(machine, guests, "mutants", found)
 
 
-def test(debug: Machine, fast: Machine, sample: Sequence[Mutant]) -> Counts:
-    """The quick selftests on the debug kernel, cryptsetup's tests on both drivers, a sample of the mutants."""
-    guests = _guests(debug, "test", quick=True)
+def test(fast: Machine, debug: Machine, sample: Sequence[Mutant]) -> Counts:
+    """cryptsetup's tests on both drivers, the quick selftests, a sample of the mutants.
+
+    Only selftests that want emulation run on the debug kernel.
+    """
     quiet = _for_cryptsetup(fast, "test", quick=True)
+    native = replace(_guests(fast, "test", quick=True), out=quiet.out / "native")
+    guests = _guests(debug, "test", quick=True)
+    emulated = [test for test in kselftests() if wants_emulation(test)]
+    others = [test for test in kselftests() if test not in emulated]
     found = _found(
         [
-            partial(_cryptsetup, quiet, fast.modules["series"]),  # the longest first: the last ones end together
-            *_selftests(guests, debug.modules["series"], kselftests()),
-            partial(_on_base, quiet, fast.modules["base"]),
-            *_to_prove(guests, debug, sample),
+            *_cryptsetup(quiet, fast, cryptsetup_tests()),  # the longest first: the last ones end together
+            *_selftests(guests, debug.modules["series"], emulated),
+            *_selftests(native, fast.modules["series"], others),
+            *_to_prove(native, fast, sample),
         ]
     )
     return _close(debug, guests, "test", found)
@@ -110,12 +121,13 @@ def test(debug: Machine, fast: Machine, sample: Sequence[Mutant]) -> Counts:
 def test_fixes(debug: Machine, found_by: Sequence[str]) -> Counts:
     """The tests `found_by`, in their short form: on the base each finds its defect, on the series none does.
 
-    The whole suite is for `selftest`: one target in make test runs all of it, and that takes its time.
+    On the series also those that the queue adds. The rest is for `selftest`: it takes its time.
     """
     guests = _guests(debug, "test", quick=True)
     tests = tuple(test for test in kselftests() if Path(test).name in found_by)
     on_base = Mutant("base", debug.tree.path, tests)
-    found = _found([*_selftests(guests, debug.modules["series"], tests), *_to_prove(guests, debug, [on_base])])
+    on_series = [test for test in kselftests() if test in tests or test.startswith("dm-crypt/")]
+    found = _found([*_selftests(guests, debug.modules["series"], on_series), *_to_prove(guests, debug, [on_base])])
     return _close(debug, guests, "test", found)
 
 
@@ -174,19 +186,22 @@ class Told:
         say(f"    {self.test}: {line}" if self.test else f"    {line}")
 
 
-def _cryptsetup(guests: Guests, module: Module) -> list[TestResult]:
-    """cryptsetup's tests with the queue in the kernel; what they say comes when they have ended."""
-    series = replace(guests, out=guests.out / "cryptsetup-series")
-    ran = series.run(module, names("cryptsetup"), CRYPTSETUP_SECONDS)
-    return _told_at_the_end([replace(each, must_run=True) for each in ran])
+def cryptsetup_tests() -> list[str]:
+    """The test files of cryptsetup, as `names` has them: with the queue in the kernel and without."""
+    return [*names("cryptsetup"), *names(WITHOUT)]
 
 
-def _on_base(guests: Guests, module: Module) -> list[Outcome]:
-    """cryptsetup's tests without the queue in the kernel, and the kselftests, which have nothing to test and say so."""
-    base = replace(guests, out=guests.out / "cryptsetup-base")
-    ran = base.run(module, [*names("cryptsetup_on_base"), *kselftests()], CRYPTSETUP_SECONDS)
-    theirs = [replace(result, must_run=True) for result in ran if not is_kselftest(result.name)]
-    return [*_told_at_the_end(theirs), *(skips(result) for result in ran if is_kselftest(result.name))]
+def _cryptsetup(guests: Guests, machine: Machine, tests: Sequence[str]) -> list[Job]:
+    """cryptsetup's tests as jobs: a guest with the queue in the kernel, one without."""
+
+    def run(variant: str, part: Sequence[str]) -> list[TestResult]:
+        mine = replace(guests, out=guests.out / f"cryptsetup-{variant}")
+        ran = mine.run(machine.modules[variant], part, QUICK_SECONDS if guests.quick else FULL_SECONDS)
+        return _told_at_the_end([replace(each, must_run=True) for each in ran])
+
+    without = [test for test in tests if test.startswith(f"{WITHOUT}/")]
+    others = [test for test in tests if test not in without]
+    return [partial(run, *each) for each in (("series", others), ("base", without)) if each[1]]
 
 
 def _told_at_the_end(results: list[TestResult]) -> list[TestResult]:
@@ -198,14 +213,6 @@ def _told_at_the_end(results: list[TestResult]) -> list[TestResult]:
                 said = (*(f"# {line}" for line in claim.diagnostics), f"not ok {claim.name}")
                 say(indented("\n".join(said)))
     return results
-
-
-def skips(result: TestResult) -> Proof:
-    """A test that cannot tell the base from the queue proves nothing about the queue."""
-    skipped = result.report.skip
-    if not skipped:
-        say(f"not ok {result.name} skips on the base")
-    return Proof("base", result.name.partition("/")[2], bool(skipped), f"skipped: {skipped}" if skipped else "it ran")
 
 
 def _close(machine: Machine, guests: Guests, stage: str, outcomes: Sequence[Outcome]) -> Counts:

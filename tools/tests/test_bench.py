@@ -141,7 +141,9 @@ def test_a_source_is_built_for_the_kernel_that_measures(tmp_path: Path, monkeypa
     monkeypatch.setattr(commands, "python_env", lambda: None)
     monkeypatch.setattr(commands.Request, "tree", lambda *_: tree)
     monkeypatch.setattr(commands, "_machine", lambda *_: Machine(tree, kernel, usual, cast(Cryptsetup, None), None))
-    monkeypatch.setattr(commands, "build_module", lambda *asked: {(kernel, source, "released"): made}[asked])
+    monkeypatch.setattr(
+        commands, "_module_at", lambda _tree, *asked: {(kernel, "series", "released", source): made}[asked]
+    )
     ran: list[object] = []
     monkeypatch.setattr(bench, "run", lambda machine, plan, further: ran.append((machine.modules, plan.name, further)))
     assert cli.main(["bench", "--plan", "w1", "--variant", f"mine={module}", f"released={source}"]) == 0

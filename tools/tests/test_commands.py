@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
+from typing import cast
 
 import pytest
+from guests import CRYPTSETUP
 
 from dmcrypt_inline import cli, commands, suites
+from dmcrypt_inline.build import Kernel
 from dmcrypt_inline.errors import UserError
+from dmcrypt_inline.guest_tests import names
+from dmcrypt_inline.machine import Machine
 from dmcrypt_inline.results import Counts
+from dmcrypt_inline.series import Tree
 from dmcrypt_inline.targets import TARGETS, Target
 
 
@@ -50,12 +58,10 @@ def stubbed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_native_guests_are_refused_where_they_cannot_be(capsys: pytest.CaptureFixture[str], stubbed: list[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["demo", "--accel", "native"])
-    assert "for selftest and bisect-check only" in capsys.readouterr().err
+    assert "for selftest, soak, mutants, bisect-check only" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         cli.main(["demo", "--accel", "icount"])
     assert "(ACCEL=icount) is for bench only" in capsys.readouterr().err
-    assert cli.main(["selftest", "--target", "linux-5.8", "--accel", "native"]) == 1
-    assert "ACCEL=native takes: linux-7.3" in capsys.readouterr().err
     assert stubbed == []
 
 
@@ -92,15 +98,53 @@ def test_selftest_of_cryptsetup_runs_its_tests_in_native_guests(
     monkeypatch.setattr(commands, "_machine", lambda _request, *wanted: wanted)
     ran: list[object] = []
 
-    def of_cryptsetup(machine: object, quick: bool) -> Counts:
-        ran.append((machine, quick))
+    def of_cryptsetup(machine: object, quick: bool, tests: list[str]) -> Counts:
+        ran.append((machine, quick, tests))
         return Counts(1, 0, 0)
 
     monkeypatch.setattr(suites, "of_cryptsetup", of_cryptsetup)
-    assert cli.main(["selftest", "--target", "cryptsetup-2.3", "--quick"]) == 0
-    assert ran == [(("linux-5.8", "native", ("base", "series")), True)]
+    wanted = ["--quick", "--test", "cryptsetup_on_base own_suite"]
+    assert cli.main(["selftest", "--target", "cryptsetup-2.3", *wanted]) == 0
+    tests = ["cryptsetup/own_suite", *names("cryptsetup_on_base")]
+    assert ran == [(("linux-5.8", "native", ("base", "series")), True, tests)]
     assert cli.main(["selftest", "--target", "cryptsetup-2.3", "--variant", "base"]) == 1
     assert stubbed == []
+
+
+@pytest.mark.parametrize(
+    ("word", "name"), [("base", "base"), ("{}", "mine"), ("new={}", "new"), ("none", ""), ("{}x", ""), ("x={}.o", "")]
+)
+def test_selftest_takes_a_driver_of_yours(
+    stubbed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str, name: str
+) -> None:
+    source = tmp_path / "dm-crypt.c"
+    source.touch()
+    mine = Machine(cast(Tree, None), cast(Kernel, None), {}, CRYPTSETUP, None)
+    monkeypatch.setattr(commands.Request, "tree", lambda _self, target: target.name)
+    monkeypatch.setattr(commands, "_machine", lambda *_: mine)
+    monkeypatch.setattr(commands, "_module_at", lambda *given: given[-1])
+    ran: list[object] = []
+
+    def selftest(machine: Machine, _quick: bool, variant: str, _tests: list[str]) -> Counts:
+        ran.append((machine.modules, variant))
+        return Counts(1, 0, 0)
+
+    monkeypatch.setattr(suites, "selftest", selftest)
+    assert cli.main(["selftest", "--variant", word.format(source)]) == (0 if name else 1)
+    assert ran == ([({} if name == "base" else {name: source}, name)] if name else [])
+
+
+def test_a_soak_says_its_seed(
+    stubbed: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(commands.Request, "tree", lambda _self, target: target.name)
+    monkeypatch.setattr(commands, "_machine", lambda *_: None)
+    monkeypatch.setattr(suites, "soak", lambda _machine, minutes, seed: Counts(minutes, 0, seed))
+    assert cli.main(["soak", "--minutes", "5", "--seed", "7"]) == 0
+    assert capsys.readouterr().out == "5 minutes with SEED=7\n5 passed, 0 failed, 7 skipped\n"
+    assert cli.main(["soak"]) == 0
+    said = capsys.readouterr().out
+    assert re.fullmatch(r"60 minutes with SEED=(\d+)\n60 passed, 0 failed, \1 skipped\n", said)
 
 
 @pytest.mark.parametrize(

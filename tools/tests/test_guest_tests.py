@@ -121,13 +121,28 @@ def test_a_wrong_variant_must_name_its_tests(tmp_path: Path, monkeypatch: pytest
             mutants.must_trip(patch)
 
 
-def test_the_sample_exists() -> None:
-    assert {mutant.name for mutant in mutants.named(get_target(DEFAULT), mutants.SAMPLE)} == set(mutants.SAMPLE)
+def test_the_sample_needs_no_emulation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_tests(tmp_path, monkeypatch, {"stress/a": "# Guest: emulated\n", "stress/b": "", "dm-crypt/c": ""})
+    monkeypatch.setattr(mutants, "WRONG", tmp_path)
+    (tmp_path / DEFAULT).mkdir()
+    for name, tests in (("one", "a b"), ("two", "b"), ("three", "c b"), ("four", "a")):
+        (tmp_path / DEFAULT / f"{name}.patch").write_text(f"Trips: {tests}\n")
+    found = [(mutant.name, mutant.tests) for mutant in mutants.sample(get_target(DEFAULT))]
+    assert found == [("three", ("dm-crypt/c",)), ("one", ("stress/b",))]
+
+
+def test_tests_are_chosen_by_name_or_suite() -> None:
+    known = ["dm-crypt/table", "stress/load", "stress/io"]
+    assert guest_tests.chosen(known, []) == known
+    assert guest_tests.chosen(known, ["stress/io", "table"]) == ["dm-crypt/table", "stress/io"]
+    assert guest_tests.chosen(known, ["stress"]) == ["stress/load", "stress/io"]
+    with pytest.raises(UserError, match=r"no test TEST=no_such, but:\n    dm-crypt/table"):
+        guest_tests.chosen(known, ["stress", "no_such"])
 
 
 def test_mutants_are_chosen_by_name() -> None:
     target = get_target(DEFAULT)
-    some = mutants.SAMPLE[0]
+    some = mutants.mutants(target)[0].name
     assert [mutant.name for mutant in mutants.named(target, [some])] == [some]
     assert mutants.named(target, []) == mutants.mutants(target)
     with pytest.raises(UserError, match=rf"no wrong driver no_such in .*(?s:.)*{some}"):

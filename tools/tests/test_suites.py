@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from guests import CRYPTSETUP, found_in, make_guests, module
+from guests import CRYPTSETUP, found_in, make_guests, make_tests, module
 
 from dmcrypt_inline import guest_tests, mutants, suites
 from dmcrypt_inline.build import USER_MODE, Kernel, Module
@@ -21,21 +21,20 @@ from dmcrypt_inline.series import Tree
 from dmcrypt_inline.targets import get_target
 
 
-def test_a_test_that_runs_on_the_base_is_a_failure() -> None:
-    ran = guest_tests.TestResult("dm-crypt/a", parse("1..1\nok 1 a\n"), 0, ())
-    skipped = guest_tests.TestResult("dm-crypt/a", parse("1..0 # SKIP no flags\n"), 4, ())
-    assert not suites.skips(ran).proved
-    assert suites.skips(skipped) == mutants.Proof("base", "a", True, "skipped: no flags")
+def machine(kernel: Kernel, place: Path) -> Machine:
+    """A machine with modules that no stand-in loads."""
+    modules = {name: module(place, name) for name in ("base", "series")}
+    return Machine(Tree(get_target("linux-7.3"), place, "", "", (), "", "a test"), kernel, modules, CRYPTSETUP, None)
 
 
 def test_the_base_must_fail_each_test_that_is_said_to_find_it_wrong(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     closed = found_in(make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n"), monkeypatch)
-    modules = {name: module(tmp_path, name) for name in ("base", "series")}
-    tree = Tree(get_target("linux-7.3"), tmp_path, "", "", (), "", "a test")
-    suites.test_fixes(Machine(tree, kernel, modules, CRYPTSETUP, None), ["arguments"])
-    proof, result = closed
+    suites.test_fixes(machine(kernel, tmp_path), ["arguments"])
+    proof, *results = closed
+    result = next(each for each in results if each.name == "stress/arguments")
+    assert {each.name for each in results} == {"stress/arguments", "dm-crypt/table", "dm-crypt/regressions"}
     assert proof == mutants.Proof("base", "arguments", False, "nothing")
     assert isinstance(result, guest_tests.TestResult)
     assert (result.name, result.counts.passed) == ("stress/arguments", 1)
@@ -180,12 +179,23 @@ def test_each_selftest_has_a_boot_of_user_mode_linux(
 
 def test_a_test_of_cryptsetup_must_run(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guests = make_guests(kernel, tmp_path, monkeypatch, r"1..0 # SKIP no mood\n", status=4)
-    ran = suites._cryptsetup(guests, module(tmp_path, "series"))
-    ran += [
-        each for each in suites._on_base(guests, module(tmp_path, "base")) if isinstance(each, guest_tests.TestResult)
-    ]
-    assert {each.name for each in ran} == {*guest_tests.names("cryptsetup"), *guest_tests.names("cryptsetup_on_base")}
-    assert all(each.counts == Counts(0, 1, 1) for each in ran)
+    ran = suites._found(suites._cryptsetup(guests, machine(kernel, tmp_path), suites.cryptsetup_tests()))
+    assert [each.name for each in ran] == ["cryptsetup/options", "cryptsetup_on_base/options"]
+    assert all(isinstance(each, guest_tests.TestResult) and each.counts == Counts(0, 1, 1) for each in ran)
+    assert [path.name for path in sorted(guests.out.iterdir())] == ["cryptsetup-base", "cryptsetup-series"]
+
+
+def test_only_what_wants_emulation_is_emulated(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
+    make_tests(tmp_path, monkeypatch, {"stress/load": "# Guest: emulated\n"})
+    closed = found_in(guests, monkeypatch)
+    suites.test(machine(kernel, tmp_path), machine(kernel, tmp_path), [])
+    assert len(closed) == len([*suites.cryptsetup_tests(), *guest_tests.kselftests()])
+    emulated = [path.parent.name for path in guests.out.glob("*/console.log") if "load" in path.read_text()]
+    assert emulated == ["series-0"]
+    assert "load" not in "".join(path.read_text() for path in (guests.out / "native").glob("*/console.log"))
 
 
 def test_a_failure_is_told_with_what_was_wrong(
