@@ -52,9 +52,10 @@ def _few_files(tree: Tree, log: Path) -> Iterator[Path]:
         yield place
 
 
-def _same_tree(tree: Tree, place: Path, got: str | None, log: Path) -> None:
-    if got != resolve(tree.path, f"{tree.series}^{{tree}}", log):
-        differing = git(place, "diff", "--stat", got or "HEAD", tree.series, log=log, check=False).output
+def _same_tree(tree: Tree, tip: str, place: Path, log: Path, got: str = "HEAD^{tree}") -> None:
+    """`place`, or the tree `got` there, has the files of the commit `tip`."""
+    if resolve(place, got, log) != resolve(tree.path, f"{tip}^{{tree}}", log):
+        differing = git(place, "diff", "--stat", got, tip, log=log, check=False).output
         raise Failed(f"that does not give the tree of the queue:\n{differing.strip()}")
 
 
@@ -66,30 +67,34 @@ def _quilt(queue: Queue) -> None:
         run(["quilt", "--quiltrc", "-", "push", "-a", "-q"], log=queue.log, timeout=300, cwd=place, env=env)
         touched = git(tree.path, "diff", "--name-only", tree.base, tree.series, log=queue.log).output.splitlines()
         git(place, "add", "-f", "--sparse", "--", *touched, log=queue.log)
-        _same_tree(tree, place, git(place, "write-tree", log=queue.log).output.strip(), queue.log)
+        _same_tree(tree, tree.series, place, queue.log, git(place, "write-tree", log=queue.log).output.strip())
 
 
 def _outbox(queue: Queue) -> None:
     """Signed mails pass checkpatch, git send-email's dry run and b4, and git am makes the queue's tree of them."""
     tree = queue.applied_exactly()
     with _few_files(tree, queue.log) as place:
-        whom = outbox.recipients(queue.applied(), queue.patches())
-        commit = queue.target.commit or None
-        mails = outbox.write(tree, Posting(SENDER, ("Tested-by: " + SENDER,)), whom, commit, place.parent / "outbox")
-        if queue.target.is_kernel:
-            checkpatch(queue, mails[1:])
         home = {"HOME": str(place.parent), "XDG_CONFIG_HOME": str(place.parent), "GIT_CONFIG_NOSYSTEM": "1"}
         words: list[str | Path] = ["git", "send-email", "--dry-run", "--no-thread", "--confirm=never"]
-        said = run([*words, "--from", SENDER, *mails], log=queue.log, timeout=120, cwd=place, env=home).output
-        if said.count("Dry-OK") != len(mails):
-            raise Failed(f"git send-email would not send {len(mails)} mails:\n{said}")
-        git(place, "am", "-q", *mails[1:], log=queue.log)
-        _same_tree(tree, place, resolve(place, "HEAD^{tree}", queue.log), queue.log)
-        git(place, "reset", "-q", "--hard", tree.base, log=queue.log)
-        _b4(tree, place, mails, queue.log)
+        commit = queue.target.commit or None
+        posting = Posting(SENDER, ("Tested-by: " + SENDER,))
+        for thread in outbox.threads(tree):
+            whom = outbox.recipients(queue.applied(), thread.patches)
+            out = place.parent / thread.directory
+            mails = outbox.write(tree, thread, posting, whom, base_commit=commit, out=out)
+            patches = mails[-len(thread.patches) :]
+            if queue.target.is_kernel:
+                checkpatch(queue, patches)
+            said = run([*words, "--from", SENDER, *mails], log=queue.log, timeout=120, cwd=place, env=home).output
+            if said.count("Dry-OK") != len(mails):
+                raise Failed(f"git send-email would not send {len(mails)} mails:\n{said}")
+            git(place, "am", "-q", *patches, log=queue.log)
+            _same_tree(tree, thread.tip, place, queue.log)
+            git(place, "reset", "-q", "--hard", thread.base, log=queue.log)
+            _b4(tree, thread.tip, place, mails, queue.log)
 
 
-def _b4(tree: Tree, place: Path, mails: list[Path], log: Path) -> None:
+def _b4(tree: Tree, tip: str, place: Path, mails: list[Path], log: Path) -> None:
     """b4 finds the whole thread in an mbox, and applies it to the same tree."""
     mbox = place.parent / "thread.mbox"
     mbox.write_text("\n".join(mail.read_text() for mail in mails))
@@ -105,4 +110,4 @@ def _b4(tree: Tree, place: Path, mails: list[Path], log: Path) -> None:
         git(place, "config", name, value, log=log)
     words = ["b4", "-n", "--offline-mode", "-c", "b4.attestation-policy=off", "shazam", "-m", str(mbox)]
     run(words, log=log, timeout=120, cwd=place, env=env)
-    _same_tree(tree, place, resolve(place, "HEAD^{tree}", log), log)
+    _same_tree(tree, tip, place, log)

@@ -42,6 +42,11 @@ def parse_mail(text: str) -> Mail:
     return Mail(f"{name} <{address}>", tag, summary, str(message.get_payload()))
 
 
+def adds_selftests(mail: Mail) -> bool:
+    """Whether a patch belongs to the selftests: they are a series of their own, which comes after the queue."""
+    return mail.summary.startswith("selftests: ")
+
+
 def _plain(header: str) -> str:
     """A header's text, decoded and unfolded."""
     return " ".join(str(make_header(decode_header(header))).split())

@@ -14,7 +14,7 @@ from pathlib import Path
 from .base import commit_taken
 from .errors import UserError
 from .gitrepo import git
-from .mails import parse_mail
+from .mails import adds_selftests, parse_mail
 from .paths import REPO, log_dir
 from .run import run
 from .series import Tree, read_series
@@ -66,6 +66,32 @@ def checked(posting: Posting) -> Posting:
     return posting
 
 
+@dataclass(frozen=True)
+class Thread:
+    """Patches that are posted together: `directory` is for their mails, `cover` the letter that leads them, if any.
+
+    They take the tree from `base` to `tip`.
+    """
+
+    directory: str
+    cover: Path | None
+    patches: Sequence[Path]
+    base: str
+    tip: str
+
+
+def threads(tree: Tree) -> list[Thread]:
+    """The queue, and the selftests that it ends with. Raises UserError where they are not its end."""
+    patches = read_series(tree.target)
+    tests = [patch for patch in patches if adds_selftests(parse_mail(patch.read_text()))]
+    own = patches[: len(patches) - len(tests)]
+    if patches != [*own, *tests]:
+        raise UserError(f"the patches of the selftests are not the last of {tree.target.name}: {tree.target.series}")
+    between = tree.commits[len(own) - 1] if own else tree.base
+    found = [Thread("outbox", tree.target.cover, own, tree.base, between)]
+    return [*found, Thread("outbox-selftests", None, tests, between, tree.series)] if tests else found
+
+
 def recipients(tree: Tree, patches: Sequence[Path]) -> Recipients:
     """Whom the tree's own get_maintainer.pl names for all patches together; the target's list where it has none."""
     script = tree.path / "scripts" / "get_maintainer.pl"
@@ -86,24 +112,26 @@ def _addresses(said: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(line for line in lines if PERSON.fullmatch(line) or LIST.fullmatch(line)))
 
 
-def write(tree: Tree, posting: Posting, whom: Recipients, base_commit: str | None, out: Path) -> list[Path]:
-    """Write cover letter and patches into the directory `out`; returns the files in their order.
+def write(
+    tree: Tree, thread: Thread, posting: Posting, whom: Recipients, *, base_commit: str | None, out: Path
+) -> list[Path]:
+    """Write the thread's mails into the directory `out`; returns the files in their order.
 
     `tree` is on the files of the target's tag. `base_commit` is that tag's commit, None where
     nobody knows it. Raises UserError when `out` holds what was not written here, or was
     edited since: it may be work.
     """
     posting = checked(posting)
-    patches = read_series(tree.target)
-    total, now = len(patches), time.time()
     prefix = f"v{posting.version}-" if posting.version > 1 else ""
-    names = [f"{prefix}{'0' * 4}-cover-letter.patch", *(f"{prefix}{patch.name}" for patch in patches)]
-    head = _Head(posting, whom, total, now, tree.target.name)
-    cover = _cover(tree, base_commit)
-    lead = parse_mail(cover)
-    texts = [head.mail(0, lead.summary, cover)]
+    head = _Head(posting, whom, thread, time.time(), tree.target.name)
+    lead = parse_mail(thread.cover.read_text() if thread.cover and thread.cover.is_file() else "")
+    names, texts = [], []
+    if thread.cover:
+        names.append(f"{prefix}{'0' * 4}-cover-letter.patch")
+        texts.append(head.mail(0, lead.summary, _cover(tree, thread, base_commit)))
     ours = (own_author(log_dir(tree.target.name) / "outbox.log") or lead.author, "{} <{}>".format(*_person(posting)))
-    for number, patch in enumerate(patches, 1):
+    for number, patch in enumerate(thread.patches, 1):
+        names.append(f"{prefix}{number:04}-{patch.name.partition('-')[2]}")
         stored = patch.read_text()
         mail = parse_mail(stored)
         message, marker, rest = mail.body.partition("\n---\n")
@@ -134,7 +162,7 @@ class _Head:
 
     posting: Posting
     whom: Recipients
-    total: int
+    thread: Thread
     now: float  # seconds since 1970
     target: str
 
@@ -142,15 +170,16 @@ class _Head:
         """Mail `number`, the cover letter being 0. Of `text` only the body is used, all of it with `is_body`."""
         body = text if is_body else text.partition("\n\n")[2]
         version = f" v{self.posting.version}" if self.posting.version > 1 else ""
-        tag = f"PATCH{version} {number:0{len(str(self.total))}}/{self.total}"
+        total, first = len(self.thread.patches), 0 if self.thread.cover else 1
+        of = f" {number:0{len(str(total))}}/{total}" if total > first else ""
         headers = [
             ("From", formataddr(_person(self.posting))),
             ("To", ",\n ".join(map(_address, self.whom.to))),
             ("Cc", ",\n ".join(map(_address, self.whom.cc))),
-            ("Subject", Header(f"[{tag}] {summary}", header_name="Subject", maxlinelen=FOLD).encode()),
+            ("Subject", Header(f"[PATCH{version}{of}] {summary}", header_name="Subject", maxlinelen=FOLD).encode()),
             ("Date", formatdate(self.now + number)),
             ("Message-Id", self._message_id(number)),
-            *([("In-Reply-To", self._message_id(0)), ("References", self._message_id(0))] if number else []),
+            *((word, self._message_id(first)) for word in ("In-Reply-To", "References") if number > first),
             ("MIME-Version", "1.0"),
             ("Content-Type", "text/plain; charset=UTF-8"),
             ("Content-Transfer-Encoding", "8bit"),
@@ -161,7 +190,7 @@ class _Head:
     def _message_id(self, number: int) -> str:
         local, _, domain = _person(self.posting)[1].partition("@")
         stamp = time.strftime("%Y%m%d%H%M%S", time.gmtime(self.now))
-        return f"<{stamp}.{self.target}.{number}-{local}@{domain}>"
+        return f"<{stamp}.{self.target}.{self.thread.directory}.{number}-{local}@{domain}>"
 
 
 def _person(posting: Posting) -> tuple[str, str]:
@@ -188,12 +217,12 @@ def _with_trailers(tree: Tree, summary: str, message: str, posting: Posting) -> 
     return done.output.partition("\n\n")[2].rstrip("\n")
 
 
-def _cover(tree: Tree, base_commit: str | None) -> str:
-    """The stored cover letter with the diffstat of the queue and the commit it is for."""
+def _cover(tree: Tree, thread: Thread, base_commit: str | None) -> str:
+    """The stored cover letter with the diffstat of its patches and the commit they are for."""
     if not tree.target.cover.is_file():
         raise UserError(f"the queue of {tree.target.name} has no cover letter: {tree.target.cover}")
     log = log_dir(tree.target.name) / "outbox.log"
-    stat = git(tree.path, "diff", "--stat=72", "--summary", tree.base, tree.series, log=log).output
+    stat = git(tree.path, "diff", "--stat=72", "--summary", thread.base, thread.tip, log=log).output
     base = f"\nbase-commit: {base_commit}\n" if base_commit else ""
     return f"{tree.target.cover.read_text().rstrip()}\n\n{stat.rstrip()}\n{base}"
 

@@ -12,7 +12,7 @@ from .base import prepare_exact
 from .errors import UserError
 from .paths import build_dir, log_dir
 from .progress import say
-from .series import apply_series, read_series
+from .series import apply_series
 
 if TYPE_CHECKING:
     from .commands import Request
@@ -60,7 +60,7 @@ def am(request: Request) -> int:
 
 
 def outbox(request: Request) -> int:
-    """The queue as mails below build/<target>/outbox."""
+    """The queue as mails below build/<target>/outbox, its selftests in outbox-selftests beside it."""
     target = request.target()
     posting = outbox_stage.checked(request.posting)
     base = request.base(target)
@@ -69,16 +69,18 @@ def outbox(request: Request) -> int:
     shown = tree if exact == base else apply_series(target, exact, target.tag)
     log = log_dir(target.name) / "outbox.log"
     commit = outbox_stage.base_commit_of(target, request.own.get(target.variable), log)
-    whom = outbox_stage.recipients(tree, read_series(target))
-    out = build_dir(target.name) / "outbox"
-    mails = outbox_stage.write(shown, posting, whom, commit, out)
-    say(f"{len(mails)} mails in {out}")
-    for word, addresses in (("to", whom.to), ("cc", whom.cc)):
-        for address in addresses:
-            say(f"  {word}: {address}")
+    for thread in outbox_stage.threads(shown):
+        whom = outbox_stage.recipients(tree, thread.patches)
+        out = build_dir(target.name) / thread.directory
+        mails = outbox_stage.write(shown, thread, posting, whom, base_commit=commit, out=out)
+        say(f"{len(mails)} mails in {out}")
+        for word, addresses in (("to", whom.to), ("cc", whom.cc)):
+            for address in addresses:
+                say(f"  {word}: {address}")
+        if posting.version > 1:
+            say(f"  say in {mails[0].name} what has changed since version {posting.version - 1}; nothing here knows")
+        say(f"  to look at it once more:  git send-email --dry-run --no-thread {out}/*.patch")
     if not commit:
-        say(f"  no base-commit: give {target.variable}= a git tree that has the tag {target.tag}, or its files")
-    if posting.version > 1:
-        say(f"  say in {mails[0].name} what has changed since version {posting.version - 1}; nothing here knows")
-    say(f"nothing is sent. To look at it once more:  git send-email --dry-run --no-thread {out}/*.patch")
+        say(f"no base-commit: give {target.variable}= a git tree that has the tag {target.tag}, or its files")
+    say("nothing is sent")
     return 0

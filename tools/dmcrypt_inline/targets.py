@@ -102,6 +102,8 @@ class Target:
         return bool(self.fragments)
 
 
+# Trees of other times spell the device mapper otherwise.
+LINUX_PREFIXES = ("dm crypt: ", "dm-crypt: ", "dm audit: ", "dm-audit: ", "crypto: ", "Documentation: ", "selftests: ")
 LINUX_PRODUCTS = (
     *("*.o", "*.a", "*.ko", "*.cmd", "*.mod", "*.mod.c", "modules.order", "Module.symvers"),
     *(".config", ".config.old", "include/config", "include/generated", "arch/x86/include/generated"),
@@ -168,7 +170,7 @@ TARGETS: dict[str, Target] = {
             ),
             blobs={"drivers/md/dm-crypt.c": "000ddfab5ba0"},
             products=LINUX_PRODUCTS,
-            prefixes=("dm crypt: ", "Documentation: ", "selftests: "),
+            prefixes=LINUX_PREFIXES,
             commit="48778464bb7d346b47157d21ffde2af6b2d39110",
             abi={"drivers/md/dm-crypt.c": NEW_FLAGS},
             source="drivers/md/dm-crypt.c",
@@ -195,7 +197,7 @@ TARGETS: dict[str, Target] = {
             ),
             blobs={"drivers/md/dm-crypt.c": "0bd22bda3e2d"},
             products=LINUX_PRODUCTS,
-            prefixes=("dm crypt: ", "Documentation: ", "selftests: "),
+            prefixes=LINUX_PREFIXES,
             abi={"drivers/md/dm-crypt.c": FLAGS},
             source="drivers/md/dm-crypt.c",
             fragments=linux_fragments(CONFIG / "linux-7.3.config", without=("preempt_none",))  # x86 gave it up

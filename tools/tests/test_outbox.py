@@ -40,8 +40,12 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
     return apply_series(target, prepare_base(target, git_tree(tmp_path / "linux", None)))
 
 
+def write(tree: Tree, posting: Posting, whom: Recipients, commit: str | None, out: Path) -> list[Path]:
+    return outbox.write(tree, outbox.threads(tree)[0], posting, whom, base_commit=commit, out=out)
+
+
 def written(tree: Tree, place: Path, posting: Posting, whom: Recipients = WHOM) -> list[str]:
-    return [path.read_text() for path in outbox.write(tree, posting, whom, COMMIT, place / "outbox")]
+    return [path.read_text() for path in write(tree, posting, whom, COMMIT, place / "outbox")]
 
 
 def test_the_mails_are_a_thread_from_who_sends(tree: Tree, tmp_path: Path) -> None:
@@ -59,7 +63,7 @@ def test_the_mails_are_a_thread_from_who_sends(tree: Tree, tmp_path: Path) -> No
 def test_the_cover_letter_has_diffstat_and_base(tree: Tree, tmp_path: Path) -> None:
     cover, _ = written(tree, tmp_path, Posting(SENDER))
     assert re.search(rf"\n\nWhy\.\n[^$]* {SOURCE} \| 2 \+-\n 1 file changed.*\n\nbase-commit: {COMMIT}\n$", cover)
-    without = outbox.write(tree, Posting(SENDER), WHOM, None, tmp_path / "other")[0].read_text()
+    without = write(tree, Posting(SENDER), WHOM, None, tmp_path / "other")[0].read_text()
     assert "base-commit" not in without
 
 
@@ -115,17 +119,58 @@ def test_a_later_version_says_so(tree: Tree, tmp_path: Path) -> None:
 
 
 def test_git_am_takes_the_mails(tree: Tree, tmp_path: Path) -> None:
-    _, patch = outbox.write(tree, Posting("Ünal Ö'Brien, Jr <sender@host.example>"), WHOM, COMMIT, tmp_path / "outbox")
+    sender = "Ünal Ö'Brien, Jr <sender@host.example>"
+    _, patch = write(tree, Posting(sender), WHOM, COMMIT, tmp_path / "outbox")
     repo = git_tree(tmp_path / "other", None)
     git(repo, "am", "-q", str(patch))
     assert (repo / SOURCE).read_text() == AFTER
     assert git(repo, "log", "-1", "--format=%an <%ae>%n%b").splitlines() == [
-        "Ünal Ö'Brien, Jr <sender@host.example>",
+        sender,
         "Because.",
         "",
-        "Signed-off-by: Ünal Ö'Brien, Jr <sender@host.example>",
+        f"Signed-off-by: {sender}",
         "",
     ]
+
+
+def with_selftests(place: Path, monkeypatch: pytest.MonkeyPatch, order: str = "{queue}\n{tests}\n") -> Tree:
+    """The queue with two patches of selftests after its own one; `order` is that of the series."""
+    target = make_target(place)
+    target.cover.write_text(COVER)
+    work = place / "work"
+    for number in (2, 3):
+        (work / f"test-{number}").write_text("true\n")
+        git(work, "add", "-A")
+        git(work, "commit", "-q", "-m", f"selftests: add {number}\n\nBecause.")
+    made = git(work, "format-patch", "-2", "--start-number=2", "--no-signature", "-o", str(target.patches))
+    tests = "\n".join(Path(path).name for path in made.splitlines())
+    target.series.write_text(order.format(queue=target.series.read_text().strip(), tests=tests))
+    monkeypatch.setattr(outbox, "REPO", git_tree(place / "project", None))
+    return apply_series(target, prepare_base(target, git_tree(place / "linux", None)))
+
+
+def test_the_selftests_are_a_posting_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = with_selftests(tmp_path, monkeypatch)
+    queue, tests = outbox.threads(tree)
+    assert (queue.base, queue.tip, tests.base, tests.tip) == (tree.base, tree.commits[0], tree.commits[0], tree.series)
+    mails = outbox.write(tree, queue, Posting(SENDER), WHOM, base_commit=COMMIT, out=tmp_path / queue.directory)
+    cover = mails[0].read_text()
+    assert "[PATCH 0/1]" in cover and "test-2" not in cover and len(mails) == 2
+    mails = outbox.write(tree, tests, Posting(SENDER), WHOM, base_commit=COMMIT, out=tmp_path / tests.directory)
+    assert [path.name for path in mails] == ["0001-selftests-add-2.patch", "0002-selftests-add-3.patch"]
+    first, second = [message_from_string(path.read_text().partition("\n")[2]) for path in mails]
+    assert [mail["Subject"] for mail in (first, second)] == [f"[PATCH {n}/2] selftests: add {n + 1}" for n in (1, 2)]
+    assert first["In-Reply-To"] is None
+    assert second["In-Reply-To"] == second["References"] == first["Message-Id"]
+    one = replace(tests, patches=tests.patches[:1])
+    [mail] = outbox.write(tree, one, Posting(SENDER), WHOM, base_commit=COMMIT, out=tmp_path / "one")
+    assert "Subject: [PATCH] selftests: add 2\n" in mail.read_text()
+
+
+def test_selftests_before_the_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = with_selftests(tmp_path, monkeypatch, "{tests}\n{queue}\n")
+    with pytest.raises(UserError, match="are not the last of small"):
+        outbox.threads(tree)
 
 
 @pytest.mark.parametrize(
@@ -174,12 +219,12 @@ def test_a_queue_without_a_cover_letter_is_refused(tree: Tree, tmp_path: Path) -
 
 
 def test_an_edited_mail_is_not_lost(tree: Tree, tmp_path: Path) -> None:
-    first = outbox.write(tree, Posting(SENDER), WHOM, COMMIT, tmp_path / "outbox")
-    again = outbox.write(tree, Posting(SENDER, version=2), WHOM, COMMIT, tmp_path / "outbox")
+    first = write(tree, Posting(SENDER), WHOM, COMMIT, tmp_path / "outbox")
+    again = write(tree, Posting(SENDER, version=2), WHOM, COMMIT, tmp_path / "outbox")
     assert not any(path.exists() for path in first)
     again[0].write_text(again[0].read_text() + "Changes since v1: none\n")
     with pytest.raises(UserError, match="v2-0000-cover-letter"):
-        outbox.write(tree, Posting(SENDER, version=2), WHOM, COMMIT, tmp_path / "outbox")
+        write(tree, Posting(SENDER, version=2), WHOM, COMMIT, tmp_path / "outbox")
     assert "Changes since v1" in again[0].read_text()
 
 
@@ -196,18 +241,18 @@ def test_what_is_not_ours_is_not_lost(tree: Tree, tmp_path: Path, form: str) -> 
     elif form == "record":
         (out / ".written").mkdir()
     else:
-        outbox.write(tree, Posting(SENDER), WHOM, COMMIT, out)
+        write(tree, Posting(SENDER), WHOM, COMMIT, out)
         (out / ".written").write_bytes(b"\xff\n\nnonsense\n")
     before = sorted(out.iterdir())
     with pytest.raises(UserError, match="or files that are not ours"):
-        outbox.write(tree, Posting(SENDER), WHOM, COMMIT, out)
+        write(tree, Posting(SENDER), WHOM, COMMIT, out)
     assert sorted(out.iterdir()) == before
 
 
 def test_a_file_where_the_mails_belong_is_not_lost(tree: Tree, tmp_path: Path) -> None:
     (tmp_path / "outbox").write_text("work\n")
     with pytest.raises(UserError, match="outbox is no directory"):
-        outbox.write(tree, Posting(SENDER), WHOM, COMMIT, tmp_path / "outbox")
+        write(tree, Posting(SENDER), WHOM, COMMIT, tmp_path / "outbox")
     assert (tmp_path / "outbox").read_text() == "work\n"
 
 
