@@ -214,8 +214,13 @@ def lay_out_module(directory: Path, source: Path, beside: Sequence[Path] = ()) -
     shutil.copyfile(source, directory / "dm-crypt.c")
     for path in beside:
         shutil.copyfile(path, directory / path.name)
-    objects = " ".join(["dm-crypt.o", *(f"{path.stem}.o" for path in beside)])
-    (directory / "Kbuild").write_text(f"obj-m := {objects}\nccflags-y := -I$(srctree)/drivers/md\n")
+    write_kbuild(directory, ["dm-crypt.o", *(f"{path.stem}.o" for path in beside)])
+
+
+def write_kbuild(directory: Path, objects: Sequence[str]) -> None:
+    """Let `directory` be where these objects are made; private headers are those of drivers/md."""
+    text = f"obj-m := {' '.join(objects)}\nccflags-y := -I$(srctree)/drivers/md\n"
+    (directory / "Kbuild").write_text(text)
 
 
 def _make(directory: Path, log: Path, *arguments: str, env: dict[str, str] | None = None, timeout: float = HOUR) -> str:

@@ -25,8 +25,11 @@ from .series import Tree, apply_series
 from .targets import Target
 
 
-def check(target: Target, base: BaseTree, env: Path) -> Counts:
-    """Run every check of the target's queue that needs no guest. `env` is the Python environment."""
+def check(target: Target, base: BaseTree, env: Path, quick: bool) -> Counts:
+    """Run every check of the target's queue that needs no guest; `quick`: but for the dear ones.
+
+    `env` is the Python environment.
+    """
     log = log_dir(target.name) / "check.log"
     log.unlink(missing_ok=True)
     applies = _Attempt(lambda: apply_series(target, base))
@@ -35,7 +38,7 @@ def check(target: Target, base: BaseTree, env: Path) -> Counts:
     if target.recipe.exact is not None:
         exactly = _Attempt(lambda: apply_series(target, prepare_exact(target, base), target.tag))
         checks.append(Check(f"queue_applies_to_the_files_of_{target.tag}", exactly.judge))
-    queue = Queue(target, applies.tree, exactly.tree, log)
+    queue = Queue(target, applies.tree, exactly.tree, log, quick)
     own = (linux_checks, source_reading_checks, documentation_checks) if target.is_kernel else (cryptsetup_checks,)
     say(f"the queue of {target.name}:")
     return run_checks(
@@ -49,7 +52,8 @@ def check(target: Target, base: BaseTree, env: Path) -> Counts:
             Check("patches_add_no_whitespace_errors", lambda: _whitespace(queue)),
             *(check for checks_of in own for check in checks_of(queue)),
             *posting_checks(queue),
-        ]
+        ],
+        quick,
     )
 
 

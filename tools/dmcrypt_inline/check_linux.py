@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from . import figures, host, selftests
-from .build import Prepared, lay_out_module, make_module, prepare_kernel
+from .build import Prepared, make_module, prepare_kernel, write_kbuild
 from .checks import Check, Failed, Queue, Skipped, fail_if
 from .gitrepo import git, resolve
 from .progress import say, step
@@ -20,8 +20,9 @@ from .run import CommandError, run
 from .series import Tree
 from .targets import ELSEWHERE, NEAR_FAST
 
-# Nothing that a W=1 build of dm-crypt would see.
+# Nothing that a W=1 build of the driver would see.
 BUILT_ELSEWHERE = ("Documentation/", "MAINTAINERS", "tools/testing/selftests/")
+CONFIGURED = "Kconfig"  # kernels are configured from the whole queue's
 NO_HISTORY = ("UNKNOWN_COMMIT_ID",)  # a tree of one commit: what Fixes: names cannot be looked up
 DIAGNOSTIC = re.compile(r"\b(warning|error):")
 # For sparse 0.6.4, which knows none of these. The trees and clang's own headers use them: the first makes newer trees
@@ -42,12 +43,12 @@ def linux_checks(queue: Queue) -> list[Check]:
         Check("every_option_of_the_kernels_takes_effect", lambda: _configure(queue)),
         Check("checkpatch_strict_is_silent", lambda: _checkpatch(queue)),
         *(
-            Check(f"each_patch_builds_without_warnings_{how}", partial(_each_builds, queue, flavour))
-            for how, flavour in (("with_gcc", "fast"), ("with_clang", "clang"))
+            Check(f"each_patch_builds_without_warnings_{how}", partial(_each_builds, queue, flavour), dear)
+            for how, flavour, dear in (("with_gcc", _usual(queue), False), ("with_clang", "clang", True))
             if flavour in queue.target.fragments
         ),
         *(
-            Check(f"driver_builds_without_warnings_{flavour}", partial(_builds, queue, flavour))
+            Check(f"driver_builds_without_warnings_{flavour}", partial(_builds, queue, flavour), dear=True)
             for flavour in queue.target.fragments
             if flavour in (*NEAR_FAST, *ELSEWHERE) and flavour != "clang"
         ),
@@ -57,10 +58,16 @@ def linux_checks(queue: Queue) -> list[Check]:
     ]
 
 
+def _usual(queue: Queue) -> str:
+    """The kernel for which each patch is compiled: one that is built anyway."""
+    return queue.target.in_test[0] if queue.quick else "fast"
+
+
 def _configure(queue: Queue) -> None:
     """Configure what the driver is compiled for; the first one copies the sources, and each keeps one CPU busy."""
     tree = queue.applied()
-    first, *others = (name for name in tree.target.fragments if name in ("fast", *NEAR_FAST, *ELSEWHERE))
+    compiled = [name for name in tree.target.fragments if name in ("fast", *NEAR_FAST, *ELSEWHERE)]
+    first, *others = tree.target.in_test if queue.quick else compiled
     prepare_kernel(tree, first)
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         list(pool.map(partial(prepare_kernel, tree), others))
@@ -170,30 +177,36 @@ def _text(path: Path) -> str:
 def _builds(queue: Queue, flavour: str) -> None:
     """Compile dm-crypt as the whole queue leaves it; what the base already says is not the queue's."""
     tree = queue.applied()
-    fail_if(_new_diagnostics(tree, prepare_kernel(tree, flavour), {"the whole queue": tree.series}, queue.log))
+    whole = {"the whole queue": (tree.series, tree.target.sources)}
+    fail_if(_new_diagnostics(tree, prepare_kernel(tree, flavour), whole, queue.log))
 
 
 def _each_builds(queue: Queue, flavour: str) -> None:
-    """Compile dm-crypt as it is after each patch with W=1 and sparse; what the base already says is not the queue's."""
+    """Compile what each patch changes with W=1 and sparse; what the base already says is not the queue's."""
     tree = queue.applied()
     prepared = prepare_kernel(tree, flavour)
     problems = []
-    for patch, _, path in queue.changed():
-        if path != tree.target.source and not path.startswith(BUILT_ELSEWHERE):
+    commits: dict[str, tuple[str, Sequence[str]]] = {}
+    for patch, commit, path in queue.changed():
+        if path in tree.target.sources:
+            commits[patch] = (commit, (*commits.get(patch, ("", ()))[1], path))
+        elif not path.startswith(BUILT_ELSEWHERE) and Path(path).name != CONFIGURED:
             problems.append(f"{patch}: it changes {path}, which this check does not build")
-    with step(f"compiling dm-crypt after each patch ({prepared.arch.compiler})", queue.log):
-        problems += _new_diagnostics(tree, prepared, queue.driver_commits(), queue.log)
+    with step(f"compiling what each patch changes ({prepared.arch.compiler})", queue.log):
+        problems += _new_diagnostics(tree, prepared, commits, queue.log)
     fail_if(problems)
 
 
-def _new_diagnostics(tree: Tree, prepared: Prepared, commits: Mapping[str, str], log: Path) -> list[str]:
-    """What is said about dm-crypt.c at each of `commits`, and not at the base, after the commit's name there.
+def _new_diagnostics(
+    tree: Tree, prepared: Prepared, commits: Mapping[str, tuple[str, Sequence[str]]], log: Path
+) -> list[str]:
+    """What is said about files at each of `commits`, and not at the base, after the commit's name there.
 
     Raises Failed where one does not compile, and where sparse does not report a defect put into the base.
     """
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # one file keeps one CPU busy
-        base = pool.submit(_diagnostics, tree, prepared, tree.base, log, PROBE)
-        compiled = {name: pool.submit(_diagnostics, tree, prepared, commit, log) for name, commit in commits.items()}
+        base = pool.submit(_diagnostics, tree, prepared, tree.base, tree.target.sources, log)
+        compiled = {name: pool.submit(_diagnostics, tree, prepared, *what, log) for name, what in commits.items()}
     known = base.result()
     heard = [line for line in known if line.endswith(HEARD)]
     if not heard:
@@ -209,18 +222,22 @@ def _new_diagnostics(tree: Tree, prepared: Prepared, commits: Mapping[str, str],
     return problems
 
 
-def _diagnostics(tree: Tree, prepared: Prepared, commit: str, log: Path, more: str = "") -> list[str]:
-    """What is said about dm-crypt.c at `commit`, with `more` at its end, by compiler, sparse and object; without lines.
+def _diagnostics(tree: Tree, prepared: Prepared, commit: str, paths: Sequence[str], log: Path) -> list[str]:
+    """What is said about the files `paths` at `commit` by compiler, sparse and objects; without lines.
 
-    Raises CommandError when it does not compile, Failed when the tree does not let sparse run.
+    At the base the driver ends with PROBE. Raises CommandError when one does not compile, Failed when the tree does
+    not let sparse run.
     """
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
         directory = Path(name)
-        source = directory / "source.c"
-        source.write_text(git(tree.path, "show", f"{commit}:{tree.target.source}", log=log).output + more)
-        lay_out_module(directory, source)
-        output = make_module(prepared, directory, log, "W=1", "C=2", SPARSE, "dm-crypt.o")
-        undefined = run(["nm", "-u", directory / "dm-crypt.o"], log=log, timeout=60).output
+        for path in paths:
+            more = PROBE if commit == tree.base and path == tree.target.source else ""
+            text = git(tree.path, "show", f"{commit}:{path}", log=log).output
+            (directory / Path(path).name).write_text(text + more)
+        objects = [f"{Path(path).stem}.o" for path in paths]
+        write_kbuild(directory, objects)
+        output = make_module(prepared, directory, log, "W=1", "C=2", SPARSE, *objects)
+        undefined = run(["nm", "-u", *(directory / name for name in objects)], log=log, timeout=60).output
     if refused := REFUSED.search(output):
         raise Failed(f"the tree does not let sparse run: {refused[0]}")
     lines = [line for line in output.splitlines() if DIAGNOSTIC.search(line)]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import UserError
 from .gitrepo import git
-from .progress import say
+from .progress import clock, say
 from .results import Counts
 from .series import Tree, driver_commits, read_series
 from .targets import Target
+
+SLOW = 5.0  # seconds
 
 
 class Failed(Exception):
@@ -24,10 +27,11 @@ class Skipped(Exception):
 
 @dataclass(frozen=True)
 class Check:
-    """A named check. The name says what holds when it passes."""
+    """A named check. The name says what holds when it passes. `dear`: make test leaves it to make check."""
 
     name: str
     call: Callable[[], None]
+    dear: bool = False
 
 
 @dataclass(frozen=True)
@@ -35,13 +39,14 @@ class Queue:
     """The queue as it lies in the repository, and applied (None: it does not apply).
 
     `tree` is on the base that is built; `exact` is on the files of the target's
-    tag: the same tree where the base has them.
+    tag: the same tree where the base has them. `quick`: only what make test checks.
     """
 
     target: Target
     tree: Tree | None
     exact: Tree | None
     log: Path
+    quick: bool = False
 
     def patches(self) -> list[Path]:
         """The patch files in order; UserError when series and files disagree."""
@@ -80,10 +85,19 @@ def fail_if(problems: Sequence[str]) -> None:
         raise Failed("\n".join(problems))
 
 
-def run_checks(checks: Sequence[Check]) -> Counts:
-    """Run each check and print one line for it: ok, not ok (and what it found below), or skip (and why)."""
+def run_checks(checks: Sequence[Check], quick: bool = False) -> Counts:
+    """Run each check and print one line for it: ok, not ok (and what it found below), or skip (and why).
+
+    Those that took long say so. `quick`: the dear ones are only named.
+    """
     passed = failed = skipped = 0
+    left = [check.name for check in checks if quick and check.dear]
+    if left:
+        say(f"left to make check: {', '.join(left)}")
     for check in checks:
+        if check.name in left:
+            continue
+        begin = time.monotonic()
         try:
             check.call()
         except Skipped as reason:
@@ -96,5 +110,6 @@ def run_checks(checks: Sequence[Check]) -> Counts:
                 say(f"    {line}")
         else:
             passed += 1
-            say(f"ok {check.name}")
+            took = time.monotonic() - begin
+            say(f"ok {check.name}" + (f" [{clock(took)}]" if took >= SLOW else ""))
     return Counts(passed, failed, skipped)

@@ -156,7 +156,7 @@ def check_only(request: Request) -> int:
     """The checks that need no guest; status 1 when one failed."""
     targets = request.targets()
     ensure_packages("base", "check", *_build_packages(targets))
-    return _close(run_parts(_checks(targets, request)))
+    return _close(run_parts(_checks(targets, request, quick=False)))
 
 
 def test(request: Request) -> int:
@@ -165,7 +165,7 @@ def test(request: Request) -> int:
     kernels = [target for target in targets if target.is_kernel]
     ensure_packages("base", "build", "check", "cryptsetup", "guest", "report")
     # Cheapest first: a mistake shows in seconds.
-    parts: dict[str, Callable[[], Counts]] = {"tools_tests": run_own_tests, **_checks(targets, request)}
+    parts: dict[str, Callable[[], Counts]] = {"tools_tests": run_own_tests, **_checks(targets, request, quick=True)}
     for target in kernels:
         parts[f"builds_of_{target.name}"] = partial(_builds, target, request)
         parts[f"guest_tests_of_{target.name}"] = partial(_in_guests, target, request)
@@ -176,12 +176,12 @@ def _build_packages(targets: Sequence[Target]) -> set[str]:
     return {"build" if target.is_kernel else "cryptsetup" for target in targets}
 
 
-def _checks(targets: Sequence[Target], request: Request) -> dict[str, Callable[[], Counts]]:
-    """The sources' checks, then those of each queue."""
+def _checks(targets: Sequence[Target], request: Request, *, quick: bool) -> dict[str, Callable[[], Counts]]:
+    """The sources' checks, then those of each queue, with the dear ones unless `quick`."""
     parts: dict[str, Callable[[], Counts]] = {"source_checks": _check_sources}
     parts["trees"] = partial(_trees, targets, request)
     for target in targets:
-        parts[f"checks_of_{target.name}"] = partial(_check, target, request)
+        parts[f"checks_of_{target.name}"] = partial(_check, target, request, quick)
     return parts
 
 
@@ -199,8 +199,8 @@ def _trees(targets: Sequence[Target], request: Request) -> Counts:
     return Counts(0, 0, 0)
 
 
-def _check(target: Target, request: Request) -> Counts:
-    return check(target, request.base(target), python_env())
+def _check(target: Target, request: Request, quick: bool) -> Counts:
+    return check(target, request.base(target), python_env(), quick)
 
 
 def _guest_tests(target: Target, request: Request) -> Callable[[], Counts]:

@@ -62,9 +62,9 @@ class Target:
     for trees that cannot say who maintains them; `abi` maps paths to what others rely on there.
 
     Of kernels only: `source` is the file that variants replace, `beside` those of further modules that come with
-    it; `fragments` maps
-    a flavour to its config fragments, later ones winning; `mend` is a patch without which kernels do not run on
-    every host, for the sources that they are built from alone; `has_flags` says that the base
+    it, `compiled` what else the queue changes, which is only compiled; `fragments` maps a flavour to its config
+    fragments, later ones winning; `mend` is a patch without which kernels do not run on every host, for the
+    sources that they are built from alone; `has_flags` says that the base
     knows the flags, the queue being fixes; `defects` names the kselftests that find the base
     wrong, `lacks` those that have nothing to test in this kernel: only they may skip.
     """
@@ -85,6 +85,7 @@ class Target:
     abi: Mapping[str, Claims] = field(default_factory=dict)
     source: str = ""
     beside: tuple[str, ...] = ()
+    compiled: tuple[str, ...] = ()
     fragments: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     mend: Path | None = None
     has_flags: bool = False
@@ -95,6 +96,16 @@ class Target:
     def replaced(self) -> tuple[str, ...]:
         """All files that variants replace."""
         return (self.source, *self.beside)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """All files that a queue may change and a check compiles."""
+        return (*self.replaced, *self.compiled)
+
+    @property
+    def in_test(self) -> tuple[str, ...]:
+        """The flavours that make test builds."""
+        return (NATIVE_DEBUG,) if NATIVE_DEBUG in self.fragments else ("debug", NATIVE)
 
     @property
     def is_kernel(self) -> bool:
@@ -200,6 +211,7 @@ TARGETS: dict[str, Target] = {
             prefixes=LINUX_PREFIXES,
             abi={"drivers/md/dm-crypt.c": FLAGS},
             source="drivers/md/dm-crypt.c",
+            compiled=("drivers/md/dm-audit.c",),
             fragments=linux_fragments(CONFIG / "linux-7.3.config", without=("preempt_none",))  # x86 gave it up
             | {
                 NATIVE_DEBUG: (

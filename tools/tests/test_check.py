@@ -75,7 +75,7 @@ def test_the_queue_must_apply_to_the_tag_s_files_too(
     exact = prepare_base(replace(target, blobs={}), kernel_tree(tmp_path / "exact", text))
     monkeypatch.setattr(check, "prepare_exact", lambda *_: exact)
     separate = replace(target, recipe=replace(target.recipe, exact=tmp_path / "exact.patch"))
-    check.check(separate, base, Path(sys.prefix))
+    check.check(separate, base, Path(sys.prefix), quick=False)
     printed = capsys.readouterr().out.splitlines()
     assert "ok queue_applies_with_git_am" in printed
     verdict = "ok" if text == BEFORE else "not ok"
@@ -86,12 +86,19 @@ def test_each_kind_of_target_has_its_own_checks(
     target: Target, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     base = prepare_base(target, kernel_tree(tmp_path / "linux"))
-    check.check(target, base, Path(sys.prefix))
+    check.check(target, base, Path(sys.prefix), quick=False)
     assert "checkpatch" in capsys.readouterr().out
-    check.check(replace(target, fragments={}), base, Path(sys.prefix))
+    check.check(replace(target, fragments={}), base, Path(sys.prefix), quick=False)
     printed = capsys.readouterr().out
     assert "checkpatch" not in printed
     assert "each_patch_builds_without_new_warnings" in printed
+
+
+def test_dear_checks_are_left_to_make_check(capsys: pytest.CaptureFixture[str]) -> None:
+    both = [Check("one", lambda: None), Check("two", lambda: None, dear=True)]
+    assert run_checks(both, quick=True) == Counts(1, 0, 0)
+    assert capsys.readouterr().out == "left to make check: two\nok one\n"
+    assert run_checks(both) == Counts(2, 0, 0)
 
 
 def test_author(queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +200,7 @@ def test_what_needs_the_tree_is_skipped_without_it(target: Target, tmp_path: Pat
 
 def test_a_queue_that_does_not_apply_fails(target: Target, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     edit(target, "-int version = 21;", "-int version = 20;")
-    counts = check.check(target, prepare_base(target, kernel_tree(tmp_path / "linux")), Path(sys.prefix))
+    counts = check.check(target, prepare_base(target, kernel_tree(tmp_path / "linux")), Path(sys.prefix), quick=False)
     assert "not ok queue_applies_with_git_am" in capsys.readouterr().out
     assert counts.skipped == 14
 

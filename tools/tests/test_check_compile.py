@@ -17,10 +17,10 @@ BASE = "int version = 21;\n"
 SERIES = "int version = 22;\n"
 # It says what lines of the source ask it to; SPARSE is what it makes of the probe.
 KERNEL = """\
-dm-crypt.o:
-	@gcc -x c -w -D__user= -c -o $(M)/dm-crypt.o $(M)/dm-crypt.c
-	@! grep -q sparse_probe $(M)/dm-crypt.c || echo '$(SPARSE)'
-	@sed -n 's/^.*SAYS: //p' $(M)/dm-crypt.c
+%.o:
+	@gcc -x c -w -D__user= -c -o $(M)/$*.o $(M)/$*.c
+	@! grep -q sparse_probe $(M)/$*.c || echo '$(SPARSE)'
+	@sed -n 's/^.*SAYS: //p' $(M)/$*.c
 """
 REPORTS = "$(M)/dm-crypt.c:2:91: warning: incorrect type in return expression (different address spaces)"
 WARNS = "// SAYS: dm-crypt.c:{}:3: warning: no good\n"
@@ -117,6 +117,24 @@ def test_a_file_that_is_not_built_is_named(queue: Queue) -> None:
     made = replace(tree, series=head, commits=(head,))
     with pytest.raises(Failed, match=r"it changes else\.c, which this check does not build"):
         check_linux._each_builds(replace(queue, tree=made), "fast")
+
+
+def test_a_file_beside_the_driver_is_compiled(queue: Queue) -> None:
+    tree = queue.applied()
+    target = replace(tree.target, compiled=("drivers/md/dm-audit.c",))
+    (tree.path / "drivers/md/dm-audit.c").write_text("int x;\n")
+    (tree.path / "drivers/md/Kconfig").write_text("config X\n")
+    git(tree.path, "add", "-A")
+    git(tree.path, "commit", "-q", "-m", "x")
+    before = git(tree.path, "rev-parse", "HEAD").strip()
+    (tree.path / "drivers/md/dm-audit.c").write_text("// SAYS: dm-audit.c:1:1: warning: no good\n")
+    (tree.path / "drivers/md/Kconfig").write_text("config Y\n")
+    git(tree.path, "commit", "-q", "-a", "-m", "x")
+    head = git(tree.path, "rev-parse", "HEAD").strip()
+    made = replace(tree, target=target, base=before, series=head, commits=(head,))
+    with pytest.raises(Failed) as caught:
+        check_linux._each_builds(replace(queue, tree=made), "fast")
+    assert str(caught.value) == "0001-dm-crypt-bump-the-version.patch: dm-audit.c: warning: no good"
 
 
 DIVIDES = "unsigned long {0}(void);\nunsigned long divide(void) {{ return {0}(); }}\n"

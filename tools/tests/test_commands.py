@@ -39,7 +39,7 @@ def stubbed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ran: list[str] = []
 
     def part(name: str, counts: Counts) -> Callable[..., Counts]:
-        def run_part(target: Target | None = None, _request: commands.Request | None = None) -> Counts:
+        def run_part(target: Target | None = None, *_: object) -> Counts:
             ran.append(f"{name} {target.name}" if target else name)
             return counts
 
