@@ -155,7 +155,7 @@ def demo(request: Request) -> int:
 def check_only(request: Request) -> int:
     """The checks that need no guest; status 1 when one failed."""
     targets = request.targets()
-    ensure_packages("base", "check", *_build_packages(targets))
+    ensure_packages("base", "check", "dear", *_build_packages(targets))
     return _close(run_parts(_checks(targets, request, quick=False)))
 
 

@@ -76,4 +76,5 @@ for mode in no_read no_write both; do
 	CLAIMS+=("released_to_ours $mode" "ours_to_released $mode")
 done
 CLAIMS+=(ours_on_a_mapping_of_released)
+quick_claims "released_to_ours both" "ours_to_released both" ours_on_a_mapping_of_released
 run_claims

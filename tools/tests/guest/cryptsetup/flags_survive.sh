@@ -167,4 +167,7 @@ for type in luks1 luks2 luks2-aead; do
 	CLAIMS+=("close_and_reopen $type")
 done
 CLAIMS+=("refresh_sets_what_is_given luks2-aead" refresh_under_io)
+quick_claims "suspend_and_resume luks2 both" "online_reencryption both" "resize luks1" \
+	"refresh_sets_what_is_given plain" "refresh_sets_what_is_given luks2-aead" \
+	"close_and_reopen luks2" refresh_under_io
 run_claims

@@ -56,4 +56,6 @@ for type in "${ALL_TYPES[@]}"; do
 done
 CLAIMS+=("loaded_by_open plain no_read" "loaded_by_open luks2 no_write"
 	loaded_by_open_of_stored_flags stored_by_open)
+quick_claims "loaded_by_open luks2 both" "loaded_by_open tcrypt-chain both" \
+	"loaded_by_open plain no_read" loaded_by_open_of_stored_flags stored_by_open
 run_claims

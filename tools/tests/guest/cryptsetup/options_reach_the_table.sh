@@ -35,4 +35,5 @@ every_layer() {
 require_cryptsetup flags tar xz
 
 CLAIMS=("${ALL_TYPES[@]/#/every_layer }")
+quick_claims "every_layer plain" "every_layer luks2-aead" "every_layer tcrypt-chain" "every_layer bitlk-elephant"
 run_claims

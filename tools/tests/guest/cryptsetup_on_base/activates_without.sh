@@ -111,4 +111,8 @@ CLAIMS+=("stored_only luks2-aead both" "stored_only luks2-hmac both"
 	"stored_only_while_unloaded luks2 both" "stored_only_while_unloaded luks2-aead no_read"
 	one_given_one_stored others_are_kept "stored_flags_are_left both no_read"
 	"stored_flags_are_left no_read both" "stored_flags_are_left default both")
+quick_claims "no_word_without_them luks2" "given plain both" "given luks2-aead both" \
+	"given tcrypt-chain no_write" "stored_only luks2 both" "given_while_unloaded luks2 both" \
+	"stored_only_while_unloaded luks2-aead no_read" one_given_one_stored others_are_kept \
+	"stored_flags_are_left both no_read"
 run_claims
