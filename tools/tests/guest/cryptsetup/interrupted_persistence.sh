@@ -13,7 +13,7 @@ here=$(dirname "$0")
 . "$here/volumes.sh"
 . "$here/header.sh"
 
-ROUNDS=24
+ROUNDS=$(full_or_quick 24 12)
 
 # refresh_in_background OPTION...: its process id is left in $PID.
 refresh_in_background() {
@@ -86,7 +86,7 @@ two_at_once() {
 
 	volume luks2 || return 0
 	open_volume --persistent "$NO_READ" "$NO_WRITE"
-	for ((i = 0; i < 12; i++)); do
+	for ((i = 0; i < ROUNDS / 2; i++)); do
 		refresh_in_background "$NO_READ"
 		first=$PID
 		refresh_in_background "$NO_WRITE"
