@@ -82,17 +82,18 @@ def checkpatch(queue: Queue, patches: Sequence[Path], *ignored: str) -> None:
     objects = _history(tree, queue.log)
     ignored = ignored if objects else (*ignored, *NO_HISTORY)
     script = tree.path / "scripts" / "checkpatch.pl"
-    problems = []
-    for patch in patches:
-        ignoring = ["--ignore", ",".join(ignored)] if ignored else []  # checkpatch takes no empty list
+    ignoring = ["--ignore", ",".join(ignored)] if ignored else []  # checkpatch takes no empty list
+    # HOME: a .checkpatch.conf of the user's must not decide. PATH: checkpatch runs a Python script with modules.
+    env = {"HOME": str(tree.path), "PATH": f"{host.python_env() / 'bin'}:{os.environ['PATH']}"}
+    env |= {"GIT_ALTERNATE_OBJECT_DIRECTORIES": objects} if objects else {}
+
+    def judge(patch: Path) -> str:
         argv = ["perl", str(script), "-q", "--strict", "--show-types", *ignoring, str(patch)]
-        # HOME: a .checkpatch.conf of the user's must not decide. PATH: checkpatch runs a Python script with modules.
-        env = {"HOME": str(tree.path), "PATH": f"{host.python_env() / 'bin'}:{os.environ['PATH']}"}
-        env |= {"GIT_ALTERNATE_OBJECT_DIRECTORIES": objects} if objects else {}
         done = run(argv, log=queue.log, timeout=300, cwd=tree.path, env=env, check=False)
-        if done.returncode != 0:
-            problems.append(f"{patch.name}:\n{done.output.strip()}")
-    fail_if(problems)
+        return f"{patch.name}:\n{done.output.strip()}" if done.returncode else ""
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        fail_if([problem for problem in pool.map(judge, patches) if problem])
 
 
 def _checkpatch(queue: Queue) -> None:

@@ -70,7 +70,8 @@ def without_emulation(chosen: Sequence[Mutant]) -> list[Mutant]:
 def sample(target: Target) -> list[Mutant]:
     """A few mutants that need no emulation, each for a test of its own."""
     by_test = {mutant.tests[0]: mutant for mutant in reversed(without_emulation(mutants(target)))}
-    return [replace(mutant, tests=(test,)) for test, mutant in sorted(by_test.items())][:SAMPLE]
+    found = [replace(mutant, tests=(test,)) for test, mutant in sorted(by_test.items())]
+    return found[:: max(1, len(found) // SAMPLE)][:SAMPLE]
 
 
 def must_trip(patch: Path) -> tuple[str, ...]:
