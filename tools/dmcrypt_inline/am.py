@@ -37,7 +37,7 @@ def carry(variable: str, own: Path, named: Target | None) -> list[str]:
     if asked.returncode != 0:
         raise UserError(
             f"{variable}={own} is no git repository that could have a branch\n  git says: {asked.output.strip()}\n"
-            "  into a source tree without git the queue goes with quilt or patch: see the README, On your own tree"
+            "  into a source tree without git the queue goes with quilt or patch: see docs/own-tree.md"
         )
     # From a directory further down git apply would leave out what lies beside it.
     top = _Repo(own, log).ask("rev-parse", "--show-toplevel")
