@@ -19,7 +19,7 @@ from .progress import say
 from .results import Counts, environment, write
 from .targets import NATIVE, get_target
 
-QUICK_SECONDS, FULL_SECONDS = 1500.0, 10800.0  # against a guest that hangs, not to hurry one
+QUICK_SECONDS, FULL_SECONDS = 2400.0, 10800.0  # against a guest that hangs, not to hurry one
 SOAK = "stress/soak"
 WITHOUT = "cryptsetup_on_base"  # the tests of cryptsetup on a kernel without the queue
 AT_ONCE = 2  # guests: each mostly keeps one CPU busy
