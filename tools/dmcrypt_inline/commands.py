@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from . import bench as bench_stage
 from . import demo as demo_stage
 from . import posting, reporting, suites
 from .base import BaseTree, own_tree, prepare_base
-from .build import Kernel, Module, build_kernel, build_module
+from .build import Kernel, Module, build_kernel, build_module, prepare_kernel
 from .build_cryptsetup import Cryptsetup, build_cryptsetup
 from .check import check
 from .checks import run_checks
@@ -164,12 +164,35 @@ def test(request: Request) -> int:
     targets = request.targets()
     kernels = [target for target in targets if target.is_kernel]
     ensure_packages("base", "build", "check", "cryptsetup", "guest", "report")
+    pool = ThreadPoolExecutor(1)  # for the kernels: the checks leave one CPU idle most of the time
+    begun: list[Future[None]] = []
+
+    def trees() -> Counts:
+        counts = _trees(targets, request)
+        begun.append(pool.submit(_kernels, kernels, request))
+        return counts
+
+    def built() -> Counts:
+        wait(begun)  # what went wrong is said where the kernel is needed
+        return Counts(0, 0, 0)
+
     # Cheapest first: a mistake shows in seconds.
-    parts: dict[str, Callable[[], Counts]] = {"tools_tests": run_own_tests, **_checks(targets, request, quick=True)}
+    parts = {"tools_tests": run_own_tests, **_checks(targets, request, quick=True), "trees": trees, "kernels": built}
     for target in kernels:
         parts[f"builds_of_{target.name}"] = partial(_builds, target, request)
         parts[f"guest_tests_of_{target.name}"] = partial(_in_guests, target, request)
-    return _close(run_parts(parts))
+    try:
+        return _close(run_parts(parts))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _kernels(targets: Sequence[Target], request: Request) -> None:
+    """Build the kernels of make test: all are configured first, because the checks wait for that."""
+    wanted = [(request.tree(target), flavour) for target in targets for flavour in target.in_test]
+    for step in (prepare_kernel, build_kernel):
+        for tree, flavour in wanted:
+            step(tree, flavour)
 
 
 def _build_packages(targets: Sequence[Target]) -> set[str]:

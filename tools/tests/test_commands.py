@@ -49,6 +49,7 @@ def stubbed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(commands, "run_own_tests", part("pytest", Counts(10, 0, 0)))
     monkeypatch.setattr(commands, "_check_sources", part("sources", Counts(1, 0, 0)))
     monkeypatch.setattr(commands, "_trees", lambda *_: Counts(0, 0, 0))
+    monkeypatch.setattr(commands, "_kernels", lambda *_: None)
     monkeypatch.setattr(commands, "_check", part("check", Counts(2, 0, 1)))
     monkeypatch.setattr(commands, "_builds", part("builds", Counts(0, 0, 0)))
     monkeypatch.setattr(commands, "_in_guests", part("guest", Counts(3, 0, 0)))
@@ -198,6 +199,17 @@ def test_a_part_that_cannot_run_fails_and_stops_no_other(
     printed = capsys.readouterr().out
     assert "not ok checks_of_cryptsetup-2.3_can_run\nno network" in printed
     assert printed.splitlines()[-1] == "17 passed, 3 failed, 0 skipped"
+
+
+def test_kernels_are_configured_before_one_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(commands.Request, "tree", lambda _self, target: target.name)
+    monkeypatch.setattr(commands, "prepare_kernel", lambda tree, flavour: done.append(f"configured {tree} {flavour}"))
+    monkeypatch.setattr(commands, "build_kernel", lambda tree, flavour: done.append(f"built {tree} {flavour}"))
+    kernels = [target for target in TARGETS.values() if target.is_kernel]
+    commands._kernels(kernels, commands.Request(None, {}, None))
+    wanted = ["linux-5.8 debug", "linux-5.8 native", "linux-7.3 native_debug"]
+    assert done == [*(f"configured {each}" for each in wanted), *(f"built {each}" for each in wanted)]
 
 
 def test_a_tree_that_cannot_be_made_is_left_to_its_checks(monkeypatch: pytest.MonkeyPatch) -> None:
