@@ -14,7 +14,7 @@ here=$(dirname "$0")
 
 # writes_wait MODE: a slow disk with 2 tags, 128 requests for them.
 writes_wait() {
-	io_goes_well "$1" "$ASYNC_XTS" 64 "irqmode=2 completion_nsec=200000 hw_queue_depth=2" \
+	io_goes_well "$1" async-xts 64 "irqmode=2 completion_nsec=200000 hw_queue_depth=2" \
 		"--bs=64k --iodepth=64 --numjobs=2 --size=${MIB}M --offset_increment=32M"
 }
 

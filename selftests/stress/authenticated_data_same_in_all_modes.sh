@@ -31,8 +31,8 @@ CLAIMS=()
 for sector in 512 4096; do
 	CLAIMS+=("same_data capi:gcm(aes)-random 32 28 $sector"
 		"same_data capi:authenc(hmac(sha256),xts(aes))-random 96 48 $sector"
-		"same_data $ASYNC_GCM 32 28 $sector")
+		"same_data async-gcm 32 28 $sector")
 done
 quick_claims "same_data capi:gcm(aes)-random 32 28 4096" \
-	"same_data $ASYNC_GCM 32 28 512"
+	"same_data async-gcm 32 28 512"
 run_claims

@@ -20,7 +20,7 @@ refused() {
 	status=$?
 	want "dmsetup create with: $*" failure "$(outcome [ $status -eq 0 ])"
 	[ "$status" -ne 0 ] || dmsetup remove --retry "$NAME"
-	want "errno" "Invalid argument" "$(grep -o 'Invalid argument' <<<"$output" | head -n 1)"
+	want "errno" "$EINVAL" "$(grep -oF -m 1 "$EINVAL" <<<"$output")"
 	want "kernel message" "$message" "$(log_since_mark | grep -oF "$message" | head -n 1)"
 	want "mapping left behind" "" "$(dmsetup ls | grep -wF "$NAME")"
 }
@@ -89,7 +89,8 @@ value_given_to_a_flag() {
 	refused "Invalid feature arguments" 1 no_write_workqueue=0
 }
 
-needs flags
+needs flags python3
+EINVAL=$(strerror EINVAL)
 any_disk backing 64
 NAME=$PREFIX-refused
 TABLE="0 $(sectors_of "$DISK") crypt aes-xts-plain64 $(key 64) 0 $DISK 0"

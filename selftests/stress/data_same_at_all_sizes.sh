@@ -21,7 +21,7 @@ odd_map() {
 	local sectors
 
 	sectors=$(($(sectors_of "$DISK") - 2 * START))
-	set -- $2 ${FLAGS[$1]}
+	set -- "$(cipher "$2")" ${FLAGS[$1]}
 	map sizes "0 $sectors crypt $1 $(key 64) $IV_OFFSET $DISK $START $(($# - 1)) ${*:2}"
 }
 
@@ -52,7 +52,7 @@ done
 for irqmode in 0 1 2; do
 	CLAIMS+=("write_then_read both default aes-xts-plain64 0 $irqmode"
 		"write_then_read default both aes-xts-plain64 0 $irqmode"
-		"write_then_read no_read both $ASYNC_XTS 1 $irqmode")
+		"write_then_read no_read both async-xts 1 $irqmode")
 done
 quick_claims "write_then_read no_write no_read aes-xts-plain64 1 2" \
 	"write_then_read both default aes-xts-plain64 0 1"

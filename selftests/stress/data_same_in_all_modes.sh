@@ -34,14 +34,14 @@ same_data() {
 needs cmp null_blk modes async
 
 declare -A KEY_BYTES=(
-	["capi:ecb(cipher_null)"]=0
+	[capi:ecb-cipher_null-plain64]=0
 	[aes-xts-plain64]=64
 	[aes-cbc-essiv:sha256]=32
 	[aes-cbc-eboiv]=32
 	[aes-cbc-elephant]=64
 	[aes:64-cbc-lmk]=1040
 	[aes-cbc-tcw]=64
-	[$ASYNC_XTS]=64
+	[async-xts]=64
 )
 
 declare -A DISKS

@@ -88,12 +88,19 @@ known_flags() {
 
 # takes [OPTIONAL ARGUMENT]...: a mapping comes up with them.
 takes() {
-	local name=$PREFIX-flags table
+	takes_cipher cipher_null-ecb 0 "$@"
+}
+
+# takes_cipher CIPHER KEY_BYTES [OPTIONAL ARGUMENT]...
+takes_cipher() {
+	local name=$PREFIX-flags table key
 
 	dmsetup create "$name-zero" --table "0 8 zero" || broken "dmsetup create failed"
 	defer dmsetup remove --retry "$name-zero"
-	table="0 8 crypt cipher_null-ecb - 0 /dev/mapper/$name-zero 0${*:+ $# $*}"
-	if dmsetup create "$name" --table "$table" 2>/dev/null; then
+	key=$(key "$2")
+	table="0 8 crypt $1 ${key:--} 0 /dev/mapper/$name-zero 0"
+	shift 2
+	if dmsetup create "$name" --table "$table${*:+ $# $*}" 2>/dev/null; then
 		defer dmsetup remove --retry "$name"
 		undo_last 2
 		return 0
@@ -102,24 +109,55 @@ takes() {
 	return 1
 }
 
-# Ciphers that always complete asynchronously: cryptd over AES in C, which not
-# every kernel has under the same names. Once made, such an instance stays, and
-# unless the CPU has instructions for AES the kernel then prefers it to what it
-# was made of: what claims to be synchronous has to come first.
-needs_async() {
-	local generic='^driver *: aes-generic$'
+# Names of ciphers that always complete asynchronously, for claims: cryptd over what the
+# kernel has for AES. Once made, such an instance stays, and unless the CPU has instructions
+# for AES the kernel then prefers it to what it was made of: what is synchronous comes first.
+declare -A ASYNC
 
-	CLAIMS_LAST="capi:cryptd("
-	if grep -q "$generic" /proc/crypto ||
-		{ modprobe -q aes_generic && grep -q "$generic" /proc/crypto; }; then
-		ASYNC_XTS="capi:cryptd(xts(ecb(aes-generic)))-plain64"
-		ASYNC_CBC="capi:cryptd(cbc(aes-generic))"
-		ASYNC_GCM="capi:cryptd(gcm_base(ctr(aes-generic),ghash-generic))-random"
-	else
-		ASYNC_XTS="capi:cryptd(xts-aes-lib)-plain64"
-		ASYNC_CBC="capi:cryptd(cbc-aes-lib)"
-		ASYNC_GCM="capi:cryptd(gcm-aes-lib)-random"
-	fi
+needs_async() {
+	local xts cbc gcm
+
+	CLAIMS_LAST="async-"
+	needs_target crypt
+	needs_target zero
+	modprobe -q cryptd
+	[ -d /sys/module/cryptd ] || skip_all "needs CONFIG_CRYPTO_CRYPTD"
+	# Whatever has the highest priority, and one that is synchronous where that is not.
+	takes_cipher aes-xts-plain64 64
+	takes_cipher "capi:xts(ecb(aes-generic))-plain64" 64
+	takes_cipher aes-cbc-plain64 32
+	takes_cipher "capi:cbc(aes-generic)-plain64" 32
+	takes_cipher "capi:gcm(aes)-random" 32 integrity:28:aead
+	takes_cipher "capi:gcm_base(ctr(aes-generic),ghash-generic)-random" 32 integrity:28:aead
+	xts=$(sync_driver "xts(aes)")
+	cbc=$(sync_driver "cbc(aes)")
+	gcm=$(sync_driver "gcm(aes)")
+	[ -n "$xts" ] && [ -n "$cbc" ] && [ -n "$gcm" ] ||
+		broken "no synchronous driver found for: xts ($xts), cbc ($cbc), gcm ($gcm)"
+	ASYNC[async-xts]="capi:cryptd($xts)-plain64"
+	ASYNC[async-cbc-eboiv]="capi:cryptd($cbc)-eboiv"
+	ASYNC[async-cbc-elephant]="capi:cryptd($cbc)-elephant"
+	ASYNC[async-gcm]="capi:cryptd($gcm)-random"
+}
+
+# sync_driver ALGORITHM: one that anybody may use, the latest.
+sync_driver() {
+	awk -v RS= -F '\n' -v wanted="$1" '{
+		split("", is)
+		for (i = 1; i <= NF; i++) {
+			match($i, / *: /)
+			is[substr($i, 1, RSTART - 1)] = substr($i, RSTART + RLENGTH)
+		}
+		if (is["name"] == wanted && is["internal"] == "no" && is["async"] == "no") {
+			print is["driver"]
+			exit
+		}
+	}' /proc/crypto
+}
+
+# cipher NAME: as a table has it.
+cipher() {
+	echo "${ASYNC[$1]:-$1}"
 }
 
 needs_target() {
@@ -145,7 +183,7 @@ crypt_table() {
 	local device=$1 cipher=$2 key=$3
 
 	shift 3
-	printf '0 %d crypt %s %s 0 %s 0' "$(sectors_of "$device")" "$cipher" "${key:--}" "$device"
+	printf '0 %d crypt %s %s 0 %s 0' "$(sectors_of "$device")" "$(cipher "$cipher")" "${key:--}" "$device"
 	[ $# -eq 0 ] || printf ' %d %s' $# "$*"
 	printf '\n'
 }
@@ -179,6 +217,11 @@ arguments_of() {
 	dmsetup table "$1" | cut -d ' ' -f 10-
 }
 
+# strerror ERRNO: what programs call it, by its name.
+strerror() {
+	python3 -c 'import errno, os, sys; print(os.strerror(getattr(errno, sys.argv[1])))' "$1"
+}
+
 # key BYTES: an obviously fake key, every byte different from its neighbour.
 key() {
 	local i
@@ -194,21 +237,21 @@ mark_log() {
 	echo "$LOG_MARK" >/dev/kmsg || broken "cannot write to /dev/kmsg"
 }
 
+# Without the times, so that patterns can be anchored.
 log_since_mark() {
-	dmesg | sed "1,/$LOG_MARK/d"
+	dmesg | sed -E "1,/$LOG_MARK/d; s/^(\[[^]]*\])* *//"
 }
 
 # What no test may provoke: reports of the kernel's debugging aids, lost I/O.
-COMPLAINTS='BUG:|WARNING:|KASAN|UBSAN|Oops|ODEBUG|INFO: task|lockup|stall|sleeping function'
-COMPLAINTS+='|scheduling while atomic|inconsistent lock state|suspicious RCU'
+COMPLAINTS='^(watchdog: )?(BUG|WARNING|KASAN|UBSAN|ODEBUG|Oops|INFO: task|INFO: rcu|kernel BUG)'
+COMPLAINTS+='|^general protection fault|^rcu: .* stall|^(list_(add|del) corruption|refcount_t: )'
+COMPLAINTS+='|possible (recursive|circular) locking|inconsistent lock state|suspicious RCU'
 COMPLAINTS+='|I/O error|page allocation failure'
 
-# no_complaints [EXPECTED]: nor anything else than lines with EXPECTED.
+# no_complaints [EXPECTED]: nor anything else than lines with EXPECTED. A log that has lost
+# the mark may have lost a complaint too.
 no_complaints() {
-	local allowed=${1:-no such line} log
-
-	log=$(log_since_mark)
-	[[ $log =~ $COMPLAINTS ]] || return 0
+	want "marks in the kernel log" 1 "$(dmesg | grep -c "$LOG_MARK")"
 	want "kernel messages" "" \
-		"$(grep -v "$allowed" <<<"$log" | grep -E "$COMPLAINTS" | head -n 5)"
+		"$(log_since_mark | grep -E "$COMPLAINTS" | grep -v "${1:-no such line}" | head -n 5)"
 }

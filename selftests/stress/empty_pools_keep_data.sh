@@ -87,15 +87,15 @@ done
 
 CLAIMS=()
 for irqmode in 1 2; do
-	CLAIMS+=("many_requests $irqmode both $ASYNC_XTS 64"
+	CLAIMS+=("many_requests $irqmode both async-xts 64"
 		"many_requests $irqmode both aes-xts-plain64 64"
 		"many_requests $irqmode no_read aes-cbc-eboiv 32")
 done
 for mode in "${MODES[@]}"; do
 	CLAIMS+=("many_pages $mode aes-xts-plain64 64")
 done
-CLAIMS+=("many_pages both $ASYNC_XTS 64")
-quick_claims "many_requests 2 both $ASYNC_XTS 64" \
+CLAIMS+=("many_pages both async-xts 64")
+quick_claims "many_requests 2 both async-xts 64" \
 	"many_requests 2 no_read aes-cbc-eboiv 32" \
 	"many_pages both aes-xts-plain64 64"
 run_claims

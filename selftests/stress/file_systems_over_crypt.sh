@@ -103,7 +103,7 @@ for irqmode in 1 2; do
 	CLAIMS+=("ext4_stays_whole both aes-xts-plain64 $irqmode"
 		"btrfs_scrub_finds_nothing both aes-xts-plain64 $irqmode")
 done
-CLAIMS+=("ext4_stays_whole both $ASYNC_XTS 2" "btrfs_scrub_finds_nothing both $ASYNC_XTS 2")
+CLAIMS+=("ext4_stays_whole both async-xts 2" "btrfs_scrub_finds_nothing both async-xts 2")
 quick_claims "ext4_stays_whole both aes-xts-plain64 1" \
 	"btrfs_scrub_finds_nothing both aes-xts-plain64 2"
 run_claims

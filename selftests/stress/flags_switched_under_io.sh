@@ -39,7 +39,7 @@ needs fio null_blk modes async
 
 CLAIMS=("every_switch_keeps_data 1 aes-xts-plain64"
 	"every_switch_keeps_data 2 aes-xts-plain64"
-	"every_switch_keeps_data 2 $ASYNC_XTS")
+	"every_switch_keeps_data 2 async-xts")
 quick_claims "every_switch_keeps_data 2 aes-xts-plain64" \
-	"every_switch_keeps_data 2 $ASYNC_XTS"
+	"every_switch_keeps_data 2 async-xts"
 run_claims

@@ -32,14 +32,14 @@ needs fio null_blk modes async
 
 CLAIMS=()
 for mode in no_read no_write both; do
-	CLAIMS+=("no_io_fails $mode $ASYNC_XTS")
+	CLAIMS+=("no_io_fails $mode async-xts")
 done
 # Synchronous by its name, but in an interrupt it may have to use cryptd.
 CLAIMS+=("no_io_fails both aes-xts-plain64")
 for mode in "${MODES[@]}"; do
-	CLAIMS+=("no_iv_fails $mode $ASYNC_CBC-eboiv")
+	CLAIMS+=("no_iv_fails $mode async-cbc-eboiv")
 done
-quick_claims "no_iv_fails no_write $ASYNC_CBC-eboiv" \
-	"no_io_fails no_read $ASYNC_XTS" \
+quick_claims "no_iv_fails no_write async-cbc-eboiv" \
+	"no_io_fails no_read async-xts" \
 	"no_io_fails both aes-xts-plain64"
 run_claims

@@ -24,9 +24,9 @@ CLAIMS=()
 for irqmode in 1 2; do
 	CLAIMS+=("iv_does_not_sleep $irqmode no_read aes-cbc-eboiv 32"
 		"iv_does_not_sleep $irqmode both aes-cbc-elephant 64"
-		"iv_does_not_sleep $irqmode both $ASYNC_CBC-elephant 64")
+		"iv_does_not_sleep $irqmode both async-cbc-elephant 64")
 done
 quick_claims "iv_does_not_sleep 2 no_read aes-cbc-eboiv 32" \
 	"iv_does_not_sleep 1 both aes-cbc-elephant 64" \
-	"iv_does_not_sleep 2 both $ASYNC_CBC-elephant 64"
+	"iv_does_not_sleep 2 both async-cbc-elephant 64"
 run_claims

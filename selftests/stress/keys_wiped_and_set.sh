@@ -42,6 +42,6 @@ CLAIMS=()
 for mode in "${MODES[@]}"; do
 	CLAIMS+=("io_waits_for_the_key $mode aes-xts-plain64")
 done
-CLAIMS+=("io_waits_for_the_key both $ASYNC_XTS")
+CLAIMS+=("io_waits_for_the_key both async-xts")
 quick_claims "io_waits_for_the_key both aes-xts-plain64"
 run_claims

@@ -29,15 +29,16 @@ remove_all() {
 
 # come_and_go CIPHER MANY: in all modes in turn, each on a piece of the disk.
 come_and_go() {
-	local before i files="" number key many=$2
+	local before i files="" number key cipher many=$2
 
+	cipher=$(cipher "$1")
 	before=$(kept)
 	null_disk many 128 irqmode=2 completion_nsec=10000
 	defer remove_all
 	mark_log
 	key=$(key 64)
 	for ((i = 0; i < many; i++)); do
-		set -- "$1" ${FLAGS[${MODES[i % 4]}]}
+		set -- "$cipher" ${FLAGS[${MODES[i % 4]}]}
 		number=$(($# - 1))
 		dmsetup create "$PREFIX-many-$i" --table \
 			"0 $SECTORS crypt $1 $key 0 $DISK $((i * SECTORS)) $number ${*:2}" ||
@@ -68,7 +69,7 @@ never_used() {
 
 needs fio null_blk modes async
 
-CLAIMS=("come_and_go aes-xts-plain64 100" "come_and_go $ASYNC_XTS 25" "never_used aes-xts-plain64")
-quick_claims "come_and_go $ASYNC_XTS 25" \
+CLAIMS=("come_and_go aes-xts-plain64 100" "come_and_go async-xts 25" "never_used aes-xts-plain64")
+quick_claims "come_and_go async-xts 25" \
 	"never_used aes-xts-plain64"
 run_claims

@@ -23,10 +23,10 @@ needs fio null_blk modes async
 CLAIMS=()
 for irqmode in 1 2; do
 	CLAIMS+=("reads_do_not_sleep $irqmode no_read aes-xts-plain64 64"
-		"reads_do_not_sleep $irqmode no_read $ASYNC_XTS 64"
+		"reads_do_not_sleep $irqmode no_read async-xts 64"
 		"reads_do_not_sleep $irqmode no_read aes-cbc-essiv:sha256 32")
 done
 quick_claims "reads_do_not_sleep 1 no_read aes-cbc-essiv:sha256 32" \
 	"reads_do_not_sleep 2 no_read aes-xts-plain64 64" \
-	"reads_do_not_sleep 2 no_read $ASYNC_XTS 64"
+	"reads_do_not_sleep 2 no_read async-xts 64"
 run_claims

@@ -26,11 +26,11 @@ reads_do_not_sleep() {
 
 needs dd null_blk modes async
 
-CLAIMS=("reads_do_not_sleep no_read $ASYNC_XTS 64"
-	"reads_do_not_sleep both $ASYNC_XTS 64"
+CLAIMS=("reads_do_not_sleep no_read async-xts 64"
+	"reads_do_not_sleep both async-xts 64"
 	"reads_do_not_sleep no_read aes-xts-plain64 64"
 	"reads_do_not_sleep no_read aes-cbc-eboiv 32"
-	"reads_do_not_sleep no_read $ASYNC_CBC-elephant 64")
-quick_claims "reads_do_not_sleep no_read $ASYNC_XTS 64" \
+	"reads_do_not_sleep no_read async-cbc-elephant 64")
+quick_claims "reads_do_not_sleep no_read async-xts 64" \
 	"reads_do_not_sleep no_read aes-cbc-eboiv 32"
 run_claims

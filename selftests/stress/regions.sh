@@ -12,9 +12,9 @@ REGION=$((44 * COUNT * 2))
 # region in the mode that writes it, then all regions in the first mode, in the
 # second, and so on.
 map_regions() {
-	local device=$1 cipher=$2 key table="" start=0 segment mode arguments
+	local device=$1 cipher key table="" start=0 segment mode arguments
 
-	key=$(key "$3")
+	cipher=$(cipher "$2") key=$(key "$3")
 	shift 3
 	for ((segment = 0; segment < 20; segment++)); do
 		mode=${MODES[segment < 4 ? segment : segment / 4 - 1]}

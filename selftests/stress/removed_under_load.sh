@@ -79,7 +79,7 @@ module_unloaded_after_load() {
 		return
 	fi
 	for ((round = 0; round < ROUNDS; round++)); do
-		killed_and_removed "$ASYNC_XTS" || return
+		killed_and_removed async-xts || return
 		want "rmmod" "" "$(rmmod dm_crypt 2>&1)"
 		no_complaints || return
 		modprobe dm-crypt || broken "dm-crypt does not load again"
@@ -89,7 +89,7 @@ module_unloaded_after_load() {
 needs fio null_blk modes async
 null_disk loaded 32 irqmode=2 completion_nsec=20000
 
-CLAIMS=("replaced_by_errors aes-xts-plain64" "replaced_by_errors $ASYNC_XTS"
-	"removed_again_and_again aes-xts-plain64" "removed_again_and_again $ASYNC_XTS"
+CLAIMS=("replaced_by_errors aes-xts-plain64" "replaced_by_errors async-xts"
+	"removed_again_and_again aes-xts-plain64" "removed_again_and_again async-xts"
 	module_unloaded_after_load)
 run_claims

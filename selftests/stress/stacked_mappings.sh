@@ -72,7 +72,7 @@ for mode in default no_read no_write; do
 	CLAIMS+=("crypt_over_crypt $mode/both aes-xts-plain64 2"
 		"crypt_over_crypt both/$mode aes-xts-plain64 2")
 done
-CLAIMS+=("crypt_over_crypt both/both $ASYNC_XTS 2"
+CLAIMS+=("crypt_over_crypt both/both async-xts 2"
 	"snapshot_of_crypt both" "snapshot_of_crypt no_write")
 quick_claims "crypt_over_crypt both/both aes-xts-plain64 1" \
 	"linear_over_crypt both 2" \

@@ -36,7 +36,7 @@ defer dmsetup remove --retry "$PREFIX-probe"
 
 CLAIMS=()
 for mode in "${MODES[@]}"; do
-	CLAIMS+=("in_order $mode aes-xts-plain64" "in_order $mode $ASYNC_XTS")
+	CLAIMS+=("in_order $mode aes-xts-plain64" "in_order $mode async-xts")
 done
-quick_claims "in_order both $ASYNC_XTS"
+quick_claims "in_order both async-xts"
 run_claims
