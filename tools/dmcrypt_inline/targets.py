@@ -228,6 +228,7 @@ TARGETS: dict[str, Target] = {
                 "full_crypto_queue_delays",
                 "iv_generator_does_not_sleep",
                 "nothing_sleeps_under_rcu",
+                "table",
             ),
         ),
         Target(
