@@ -1,0 +1,221 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Claim: whatever is done to several mappings at once, in any order, their data stay, nothing
+# hangs and the kernel is silent: flags, keys, ciphers, sizes, faults, removal, little memory.
+# Needs: root, dmsetup, fio, null_blk, cryptd, dm-flakey, dm-integrity.
+# Endangers: nothing but devices of its own; the machine's page cache is dropped.
+#
+# DM_CRYPT_SOAK_MINUTES (else a minute, 20 s in the short form) and DM_CRYPT_SOAK_SEED: the
+# same seed takes the same steps. What went wrong stands below the last of them.
+
+here=$(dirname "$0")
+. "$here/ktap.sh"
+. "$here/dm_crypt.sh"
+. "$here/failing.sh"
+
+SLOTS=3     # mappings at a time
+LOAD_MIB=1  # of a mapping, checked
+PATIENCE=60 # seconds in which some request has to complete
+TOLD=20     # steps
+
+declare -A CIPHERS=([aes-xts-plain64]=64 [aes-cbc-essiv:sha256]=32 [aes-cbc-eboiv]=32
+	[capi:ecb-cipher_null-plain64]=0 [async-xts]=64 [async-cbc-eboiv]=32)
+CIPHER_NAMES=(aes-xts-plain64 aes-cbc-essiv:sha256 aes-cbc-eboiv capi:ecb-cipher_null-plain64
+	async-xts async-cbc-eboiv)
+SECTOR_SIZES=("" "" sector_size:4096 "sector_size:4096 iv_large_sectors")
+BLOCK_SIZES=(4k-4k 4k-4k 8k-8k 16k-16k 64k-64k 256k-256k 4k-64k)
+
+declare -A MEMORY_OF DISKS CIPHER_OF SIZE_OF MAPPING_OF LOAD_OF NOTE_OF
+STEPS=()
+
+# pick WORD...: one of them, in $PICKED. Not in a subshell: the sequence has to go on.
+pick() {
+	shift $((RANDOM % $#))
+	PICKED=$1
+}
+
+step() {
+	STEPS+=("$SECONDS s: $(sed -E 's/[0-9a-f]{64,}/KEY/' <<<"$*")")
+	[ ${#STEPS[@]} -le $TOLD ] || STEPS=("${STEPS[@]:1}")
+}
+
+# table SLOT: with new flags.
+table() {
+	pick "${MODES[@]}"
+	TABLE=$(crypt_table "${DISKS[$1]}" "${CIPHER_OF[$1]}" "$(key "${CIPHERS[${CIPHER_OF[$1]}]}")" \
+		${FLAGS[$PICKED]} ${SIZE_OF[$1]})
+}
+
+# appear SLOT: a mapping with a cipher, a sector size and flags of its own.
+appear() {
+	pick "${CIPHER_NAMES[@]}" && CIPHER_OF[$1]=$PICKED
+	pick "${SECTOR_SIZES[@]}" && SIZE_OF[$1]=$PICKED
+	table "$1"
+	step "slot $1: create $TABLE"
+	dmsetup create "${MAPPING_OF[$1]}" --table "$TABLE"
+	want "status of creating slot $1" 0 $?
+}
+
+# begin SLOT: I/O that checks what it wrote.
+begin() {
+	local mapping=/dev/mapper/${MAPPING_OF[$1]} size
+
+	pick "${BLOCK_SIZES[@]}" && size=$PICKED
+	pick randwrite write
+	step "slot $1: $PICKED of $size"
+	fio --name="slot$1" --filename="$mapping" --direct=1 --ioengine=libaio --iodepth=16 \
+		"--rw=$PICKED" "--bsrange=$size" "--size=${LOAD_MIB}M" "--randseed=$RANDOM" \
+		--verify=crc32c --verify_fatal=1 --verify_backlog=32 >"${NOTE_OF[$1]}" 2>&1 &
+	LOAD_OF[$1]=$!
+}
+
+# finish SLOT: wait for its I/O, and want no error from it.
+finish() {
+	local seen=-1 now idle=0
+
+	[ -n "${LOAD_OF[$1]}" ] || return
+	while kill -0 "${LOAD_OF[$1]}" 2>/dev/null; do
+		now=$(completed "/dev/mapper/${MAPPING_OF[$1]}")
+		[ "$now" -ne "$seen" ] && idle=0 || idle=$((idle + 1))
+		seen=$now
+		if [ $idle -gt $((PATIENCE * 5)) ]; then
+			tell
+			broken "slot $1 hangs"
+		fi
+		sleep 0.2
+	done
+	wait "${LOAD_OF[$1]}"
+	want "status of the verified I/O of slot $1" 0 $? ||
+		diag "$(grep -v '^ ' "${NOTE_OF[$1]}" | head -n 6)"
+	LOAD_OF[$1]=""
+}
+
+# The steps. Each gets a slot whose I/O goes on.
+
+switch_flags() {
+	table "$1"
+	step "slot $1: reload $TABLE"
+	dmsetup load "${MAPPING_OF[$1]}" --table "$TABLE" && dmsetup suspend "${MAPPING_OF[$1]}" &&
+		dmsetup resume "${MAPPING_OF[$1]}"
+	want "status of reloading slot $1" 0 $?
+}
+
+wipe_and_set_key() {
+	local bytes=${CIPHERS[${CIPHER_OF[$1]}]}
+
+	[ "$bytes" -gt 0 ] || return 0
+	step "slot $1: wipe and set the key"
+	dmsetup suspend "${MAPPING_OF[$1]}" && dmsetup message "${MAPPING_OF[$1]}" 0 key wipe
+	want "status of wiping the key of slot $1" 0 $?
+	dmsetup message "${MAPPING_OF[$1]}" 0 key set "$(key "$bytes")" &&
+		dmsetup resume "${MAPPING_OF[$1]}"
+	want "status of setting the key of slot $1" 0 $?
+}
+
+drop_caches() {
+	step "drop caches, compact memory"
+	echo 3 >/proc/sys/vm/drop_caches
+	[ ! -e /proc/sys/vm/compact_memory ] || echo 1 >/proc/sys/vm/compact_memory
+}
+
+take_memory() {
+	step "take memory for a moment"
+	perl -e 'my $all = "x" x (64 << 20)'
+}
+
+# A disk that fails all requests for a while: they fail, and no others afterwards.
+fail_for_a_while() {
+	finish "$1"
+	pick read write
+	step "slot $1: the disk fails, $PICKED"
+	disk_works "$1" no
+	MAPPED=/dev/mapper/${MAPPING_OF[$1]}
+	want "requests of slot $1 that failed" 16 "$(failed_requests $PICKED 1)"
+	disk_works "$1" yes
+}
+
+# disk_works SLOT yes|no
+disk_works() {
+	local name=${DISKS[$1]##*/} table
+
+	table="0 $(sectors_of "${DISKS[$1]}") flakey ${MEMORY_OF[$1]} 0"
+	[ "$2" = yes ] && table+=" 3600 0" || table+=" 0 3600"
+	dmsetup load "$name" --table "$table" && dmsetup suspend "$name" && dmsetup resume "$name" ||
+		broken "cannot switch $name to: $table"
+}
+
+# Removed under load, with errors for the load, and made anew.
+remove_and_make_anew() {
+	step "slot $1: wipe the table, remove"
+	dmsetup wipe_table "${MAPPING_OF[$1]}"
+	want "status of wiping the table of slot $1" 0 $?
+	[ -z "${LOAD_OF[$1]}" ] || wait "${LOAD_OF[$1]}"
+	LOAD_OF[$1]=""
+	dmsetup remove --retry "${MAPPING_OF[$1]}"
+	want "status of removing slot $1" 0 $?
+	appear "$1"
+}
+
+tell() {
+	diag "seed $SEED; the last steps:"
+	diag "$(printf '%s\n' "${STEPS[@]}")"
+}
+
+remove_all() {
+	local slot
+
+	for slot in "${!MAPPING_OF[@]}"; do
+		kill "${LOAD_OF[$slot]:-none}" 2>/dev/null
+		dmsetup remove --retry "${MAPPING_OF[$slot]}" 2>/dev/null
+	done
+	wait
+}
+
+# all_stays_well SEED
+all_stays_well() {
+	local slot end=$((SECONDS + TIME)) taken=0
+
+	RANDOM=$1
+	for ((slot = 0; slot < SLOTS; slot++)); do
+		null_disk "soak-$slot" 16 "irqmode=$slot" completion_nsec=20000 hw_queue_depth=$((8 << slot))
+		MEMORY_OF[$slot]=$DISK
+		below "soak-disk-$slot" flakey "$DISK" 0 3600 0
+		DISKS[$slot]=$DISK MAPPING_OF[$slot]=$PREFIX-soak-$slot LOAD_OF[$slot]=""
+		NOTE_OF[$slot]=$(mktemp) || broken "mktemp failed"
+		defer rm "${NOTE_OF[$slot]}"
+	done
+	defer remove_all
+	mark_log
+	for ((slot = 0; slot < SLOTS; slot++)); do
+		appear $slot
+	done
+	while [ $SECONDS -lt $end ] && [ -z "$ktap_verdict" ]; do
+		# What is picked depends on the number of the step, not on what became of others.
+		RANDOM=$(($1 * 1000003 + taken))
+		slot=$((RANDOM + RANDOM)) slot=$((slot % SLOTS))
+		if [ -z "${LOAD_OF[$slot]}" ] || [ $((RANDOM % 2)) -eq 0 ]; then
+			finish "$slot"
+			begin "$slot"
+		fi
+		pick switch_flags switch_flags wipe_and_set_key drop_caches take_memory \
+			fail_for_a_while remove_and_make_anew
+		$PICKED "$slot"
+		taken=$((taken + 1))
+		no_complaints
+	done
+	for ((slot = 0; slot < SLOTS; slot++)); do
+		[ -n "$ktap_verdict" ] || finish $slot
+	done
+	no_complaints
+	[ -z "$ktap_verdict" ] || tell
+	diag "seed $1: $taken steps in $TIME s"
+}
+
+needs fio perl target:flakey null_blk modes async
+TIME=$(full_or_quick 60 20)
+[ -z "$DM_CRYPT_SOAK_MINUTES" ] || TIME=$((DM_CRYPT_SOAK_MINUTES * 60))
+SEED=${DM_CRYPT_SOAK_SEED:-1}
+
+CLAIMS=("all_stays_well $SEED")
+run_claims
