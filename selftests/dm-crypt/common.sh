@@ -134,7 +134,7 @@ mark_log() {
 }
 
 log_since_mark() {
-	dmesg | sed "1,/$mark/d"
+	dmesg | awk -v mark="$mark" 'seen; index($0, mark) { seen = 1 }'
 }
 
 # Since the mark nothing in the kernel complained of dm-crypt, or of sleeping in the wrong place.
@@ -144,7 +144,7 @@ no_complaints() {
 	want "lines of the kernel log with the mark" 1 "$(dmesg | grep -c "$mark")"
 	want "complaints of the kernel" "" "$(log_since_mark | awk '
 		{ sub(/^(\[[^]]*\])* */, "") }
-		/^(BUG|WARNING|UBSAN|ODEBUG|Oops|INFO: task|kernel BUG|general protection)/ {
+		/^(watchdog: )?(BUG|WARNING|UBSAN|ODEBUG|Oops|INFO: task|kernel BUG|general protection)/ {
 			complaint = $0
 			left = 60
 		}

@@ -239,7 +239,7 @@ mark_log() {
 
 # Without the times, so that patterns can be anchored.
 log_since_mark() {
-	dmesg | sed -E "1,/$LOG_MARK/d; s/^(\[[^]]*\])* *//"
+	dmesg | sed -E "0,/$LOG_MARK/d; s/^(\[[^]]*\])* *//"
 }
 
 # What no test may provoke: reports of the kernel's debugging aids, lost I/O.
