@@ -55,7 +55,7 @@ def _of_a_driver(version: str, limit: int) -> Claims:
 
 NEW_FLAGS = _of_a_driver("1.22.0", 8)  # of a queue that adds them
 FLAGS: Claims = (  # of today's mainline, which has them
-    *_of_a_driver("1.29.0", 9),
+    *_of_a_driver("1.29.0", 10),
     *_both(
         r'DMEMIT\(",no_read_workqueue=%c", test_bit\(DM_CRYPT_NO_READ_WORKQUEUE, &cc->flags\)',
         "measurements (IMA) have no_read_workqueue",
