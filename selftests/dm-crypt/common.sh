@@ -144,11 +144,13 @@ no_complaints() {
 	want "lines of the kernel log with the mark" 1 "$(dmesg | grep -c "$mark")"
 	want "complaints of the kernel" "" "$(log_since_mark | awk '
 		{ sub(/^(\[[^]]*\])* */, "") }
-		/^(watchdog: )?(BUG|WARNING|UBSAN|ODEBUG|Oops|INFO: task|kernel BUG|general protection)/ {
+		/^(watchdog: )?(BUG|WARNING|UBSAN|ODEBUG|Oops)/ ||
+			/^(INFO: task|kernel BUG|general protection)/ {
 			complaint = $0
 			left = 60
 		}
-		left-- > 0 && /dm_crypt[] ]|dmcrypt_write|kcryptd|[ _]crypt_[a-z_]+\+0x|^BUG: s.* (invalid context|atomic)/ &&
+		left-- > 0 && (/dm_crypt[] ]|dmcrypt_write|kcryptd|[ _]crypt_[a-z_]+\+0x/ ||
+			/^BUG: s.* (invalid context|atomic)/) &&
 			!/^Modules linked in/ { print complaint; left = 0 }' | head -n 3)"
 }
 

@@ -42,7 +42,7 @@ same_data() {
 	for mode in "${MODES[@]}"; do
 		crypt data "$1" "$DEVICE" ${FLAGS[$mode]}
 		want "what ${MODES[*]} wrote, read in mode $mode" same \
-			"$(reads 24k 0 8 | cmp - <(cat "$DATA" "$DATA" "$DATA" "$DATA") && echo same)"
+			"$(reads 24k 0 8 | cmp - <(cat "$DATA"{,,,}) && echo same)"
 		undo_last
 	done
 }

@@ -41,7 +41,8 @@ same_table() {
 
 # every_combination_with MODE: its flags with each subset of the other words, a line each.
 every_combination_with() {
-	local all=("${WORDS[@]}" sector_size:4096 iv_large_sectors) subset i lines=0 words flags table=""
+	local all=("${WORDS[@]}" sector_size:4096 iv_large_sectors)
+	local subset i lines=0 words flags table=""
 
 	slot "$ZEROES" "$XTS" "$(key_of "$XTS")"
 	for ((subset = 0; subset < 1 << ${#all[@]}; subset++)); do
