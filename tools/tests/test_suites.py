@@ -196,6 +196,10 @@ def test_only_what_wants_emulation_is_emulated(
     emulated = [path.parent.name for path in guests.out.glob("*/console.log") if "load" in path.read_text()]
     assert emulated == ["series-0"]
     assert "load" not in "".join(path.read_text() for path in (guests.out / "native").glob("*/console.log"))
+    closed.clear()
+    suites.test(machine(kernel, tmp_path), None, [])
+    assert "left to make selftest: load\n" in capsys.readouterr().out
+    assert not [each for each in closed if "load" in each.name]
 
 
 def test_a_failure_is_told_with_what_was_wrong(
