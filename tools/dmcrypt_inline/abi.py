@@ -89,16 +89,13 @@ CRYPTSETUP: Mapping[str, Claims] = {
             "the option --perf-no_read_workqueue sets the flag",
         ),
         (
-            r'\(opt_perf_no_read_workqueue \|\| opt_perf_no_write_workqueue\) && strcmp\(aname, "open"\)\)\s+usage\(',
-            "open takes the options, and refresh, which becomes it; nothing else does",
-        ),
-        (
             r'!strcmp\(aname, "refresh"\)\) \{\s+aname = "open";\s+opt_refresh = 1;',
             "refresh is an open with a flag",
         ),
         (
-            r"crypt_persistent_flags_set\(cd, CRYPT_FLAGS_ACTIVATION, cad\.flags & activate_flags\)",
-            "--persistent stores the flags in force",
+            r"crypt_persistent_flags_set\(cd, CRYPT_FLAGS_ACTIVATION,\s+"
+            r"\(cad\.flags & flags\) \| \(stored & flags & ~cad\.flags\)\)",
+            "--persistent stores the flags in force, and leaves those that the kernel lacks",
         ),
         *_both(
             r'\(cad\.flags & CRYPT_ACTIVATE_NO_READ_WORKQUEUE\) \? " no_read_workqueue" : ""',

@@ -61,4 +61,5 @@ for ((number = 0; number <= ${#SHOWN[@]}; number++)); do
 	CLAIMS+=("combinations_of $number")
 done
 CLAIMS+=(same_line_in_any_order_and_case other_arguments_make_no_line)
+quick_claims "combinations_of 0" "combinations_of 1" "combinations_of ${#SHOWN[@]}" "${CLAIMS[@]: -2}"
 run_claims

@@ -145,7 +145,7 @@ elsewhere() {
 	close_volume
 }
 
-# It used to say that all went well, and to change nothing.
+# It used to fail, without a word.
 plain_refreshed_by_key_file_and_name() {
 	local key=$WORK/key
 
@@ -178,4 +178,7 @@ CLAIMS+=("by_open luks2-aead both" "by_refresh luks2-aead both"
 	removed_by_refresh_without_any not_stored_unless_asked all_flags_together detached_header
 	unknown_flags_are_ignored "elsewhere plain" "elsewhere luks1" "elsewhere tcrypt"
 	plain_refreshed_by_key_file_and_name)
+quick_claims "by_open luks2 no_read" "by_refresh luks2 both" "by_open luks2-aead both" "replaced_by_refresh both no_read" \
+	removed_by_refresh_without_any not_stored_unless_asked all_flags_together detached_header \
+	unknown_flags_are_ignored "elsewhere luks1" plain_refreshed_by_key_file_and_name
 run_claims
