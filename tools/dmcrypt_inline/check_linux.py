@@ -178,7 +178,7 @@ def _text(path: Path) -> str:
 def _builds(queue: Queue, flavour: str) -> None:
     """Compile dm-crypt as the whole queue leaves it; what the base already says is not the queue's."""
     tree = queue.applied()
-    whole = {"the whole queue": (tree.series, tree.target.sources)}
+    whole = {"the whole queue": (tree.series, tree.target.replaced)}
     fail_if(_new_diagnostics(tree, prepare_kernel(tree, flavour), whole, queue.log))
 
 
@@ -205,8 +205,9 @@ def _new_diagnostics(
 
     Raises Failed where one does not compile, and where sparse does not report a defect put into the base.
     """
+    wanted = {tree.target.source, *(path for _, paths in commits.values() for path in paths)}
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # one file keeps one CPU busy
-        base = pool.submit(_diagnostics, tree, prepared, tree.base, tree.target.sources, log)
+        base = pool.submit(_diagnostics, tree, prepared, tree.base, sorted(wanted), log)
         compiled = {name: pool.submit(_diagnostics, tree, prepared, *what, log) for name, what in commits.items()}
     known = base.result()
     heard = [line for line in known if line.endswith(HEARD)]
