@@ -6,5 +6,4 @@
 # Provokes: I/O error
 # Provokes: INTEGRITY AEAD ERROR
 
-export QUICK_TESTS=1
 . "$(dirname "$0")/../cryptsetup/own_suite.sh"
