@@ -5,7 +5,6 @@
 # for long: with 32 reads of 1 MiB and a slow cipher no softirq takes 20 ms.
 # Needs: root, dmsetup, fio, null_blk, trace events of irq, serpent.
 # Endangers: nothing but devices of its own; uses a trace instance of its own.
-# Guest: emulated
 
 here=$(dirname "$0")
 . "$here/ktap.sh"
