@@ -60,14 +60,14 @@ def linux_checks(queue: Queue) -> list[Check]:
 
 def _usual(queue: Queue) -> str:
     """The kernel for which each patch is compiled: one that is built anyway."""
-    return queue.target.in_test[0] if queue.quick else "fast"
+    return queue.target.tested if queue.quick else "fast"
 
 
 def _configure(queue: Queue) -> None:
     """Configure what the driver is compiled for; the first one copies the sources, and each keeps one CPU busy."""
     tree = queue.applied()
     compiled = [name for name in tree.target.fragments if name in ("fast", *NEAR_FAST, *ELSEWHERE)]
-    first, *others = tree.target.in_test if queue.quick else compiled
+    first, *others = [tree.target.tested] if queue.quick else compiled
     prepare_kernel(tree, first)
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         list(pool.map(partial(prepare_kernel, tree), others))

@@ -189,10 +189,10 @@ def test(request: Request) -> int:
 
 def _kernels(targets: Sequence[Target], request: Request) -> None:
     """Build the kernels of make test: all are configured first, because the checks wait for that."""
-    wanted = [(request.tree(target), flavour) for target in targets for flavour in target.in_test]
+    trees = [request.tree(target) for target in targets]
     for step in (prepare_kernel, build_kernel):
-        for tree, flavour in wanted:
-            step(tree, flavour)
+        for tree in trees:
+            step(tree, tree.target.tested)
 
 
 def _build_packages(targets: Sequence[Target]) -> set[str]:
@@ -232,9 +232,7 @@ def _guest_tests(target: Target, request: Request) -> Callable[[], Counts]:
     if target.defects:
         return partial(suites.test_fixes, _machine(request, made, NATIVE_DEBUG, ("base", "series")), target.defects)
     wrong = sample(target)
-    fast = _machine(request, made, NATIVE, ("base", "series"), wrong)
-    debug = _machine(request, made, "debug", ("series",)) if "debug" in target.in_test else None
-    return partial(suites.test, fast, debug, wrong)
+    return partial(suites.test, _machine(request, made, NATIVE, ("base", "series"), wrong), wrong)
 
 
 def _builds(target: Target, request: Request) -> Counts:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .build import USER_MODE, Module
 from .guest import indented
-from .guest_tests import Guests, TestResult, is_kselftest, kselftests, names, total, wants_emulation
+from .guest_tests import Guests, TestResult, is_kselftest, kselftests, names, total
 from .inherited import WHY, Debt, debt, settle
 from .machine import Machine
 from .mutants import Mutant, Proof, counts, prove, table
@@ -97,23 +97,14 @@ def mutants(machine: Machine, chosen: Sequence[Mutant]) -> Counts:
     return _close(machine, guests, "mutants", found)
 
 
-def test(fast: Machine, debug: Machine | None, sample: Sequence[Mutant]) -> Counts:
-    """cryptsetup's tests on both drivers, the quick selftests, a sample of the mutants.
-
-    Only selftests that want emulation run on the debug kernel; without one they are left out.
-    """
-    quiet = _for_cryptsetup(fast, "test", quick=True)
-    native = replace(_guests(fast, "test", quick=True), out=quiet.out / "native")
-    emulated = [test for test in kselftests() if wants_emulation(test)]
-    others = [test for test in kselftests() if test not in emulated]
-    jobs = _cryptsetup(quiet, fast, cryptsetup_tests())  # the longest first: the last ones end together
-    if debug:
-        jobs += _selftests(_guests(debug, "test", quick=True), debug.modules["series"], emulated)
-    else:
-        say(f"left to make selftest: {', '.join(Path(test).name for test in emulated)}")
-    jobs += _selftests(native, fast.modules["series"], others)
-    found = _found([*jobs, *_to_prove(native, fast, sample)])
-    return _close(fast, quiet, "test", found)
+def test(machine: Machine, sample: Sequence[Mutant]) -> Counts:
+    """cryptsetup's tests on both drivers, the quick selftests, a sample of the mutants; no kernel is emulated."""
+    quiet = _for_cryptsetup(machine, "test", quick=True)
+    native = replace(_guests(machine, "test", quick=True), out=quiet.out / "native")
+    jobs = _cryptsetup(quiet, machine, cryptsetup_tests())  # the longest first: the last ones end together
+    jobs += _selftests(native, machine.modules["series"], kselftests())
+    found = _found([*jobs, *_to_prove(native, machine, sample)])
+    return _close(machine, quiet, "test", found)
 
 
 def test_fixes(debug: Machine, found_by: Sequence[str]) -> Counts:

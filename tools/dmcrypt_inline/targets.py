@@ -103,9 +103,9 @@ class Target:
         return (*self.replaced, *self.compiled)
 
     @property
-    def in_test(self) -> tuple[str, ...]:
-        """The flavours that make test builds."""
-        return (NATIVE_DEBUG,) if NATIVE_DEBUG in self.fragments else ("debug", NATIVE)
+    def tested(self) -> str:
+        """The flavour that make test builds, and runs natively."""
+        return NATIVE_DEBUG if NATIVE_DEBUG in self.fragments else NATIVE
 
     @property
     def is_kernel(self) -> bool:
