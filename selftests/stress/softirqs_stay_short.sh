@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Claim: however much completes at a time, inline decryption does not keep a CPU in softirq
-# for long: with 32 reads of 1 MiB and a slow cipher no softirq takes 20 ms.
+# for long: with 32 reads of 1 MiB and a slow cipher no softirq takes 10 ms.
 # Needs: root, dmsetup, fio, null_blk, trace events of irq, serpent.
 # Endangers: nothing but devices of its own; uses a trace instance of its own.
 
@@ -10,7 +10,7 @@ here=$(dirname "$0")
 . "$here/ktap.sh"
 . "$here/dm_crypt.sh"
 
-LIMIT=20000 TRIES=3 # the host of a guest may be busy, each time for another reason
+LIMIT=10000 TRIES=5 # the host of a guest may be busy, each time for another reason
 
 # longest: of the softirqs traced, in us.
 longest() {
