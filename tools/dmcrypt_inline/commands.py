@@ -155,7 +155,7 @@ def demo(request: Request) -> int:
 def check_only(request: Request) -> int:
     """The checks that need no guest; status 1 when one failed."""
     targets = request.targets()
-    ensure_packages("base", "check", "dear", *_build_packages(targets))
+    ensure_packages("base", "check", "coccinelle", "dear", *_build_packages(targets))
     return _close(run_parts(_checks(targets, request, quick=False)))
 
 
@@ -163,7 +163,7 @@ def test(request: Request) -> int:
     """Checks, the tools' tests, and the guest tests on the debug kernels; status 1 when anything failed."""
     targets = request.targets()
     kernels = [target for target in targets if target.is_kernel]
-    ensure_packages("base", "build", "check", "cryptsetup", "guest", "report")
+    ensure_packages("base", "build", "check", "coccinelle", "cryptsetup", "guest", "report")
     pool = ThreadPoolExecutor(1)  # for the kernels: the checks leave one CPU idle most of the time
     begun: list[Future[None]] = []
 

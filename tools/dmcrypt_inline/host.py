@@ -31,8 +31,9 @@ PACKAGES: dict[str, tuple[str, ...]] = {
         *("make", "uuid-dev"),
     ),
     "check": ("git", "git-email", "libmailtools-perl", "perl", "quilt", "rsync", "shellcheck", "sparse"),
-    # For the dear checks. Coccinelle looks for the library under the name that it has for development.
-    "dear": ("clang-19", "coccinelle", "libpython3-dev", "gcc-arm-linux-gnueabi", "gcc-s390x-linux-gnu"),
+    # Coccinelle looks for the library under the name that it has for development.
+    "coccinelle": ("coccinelle", "libpython3-dev"),
+    "dear": ("clang-19", "gcc-arm-linux-gnueabi", "gcc-s390x-linux-gnu"),
     # To look at the report. This shell of chromium, unlike the whole of it, makes windows as narrow as a phone.
     "report": ("chromium-headless-shell", "fonts-dejavu-core"),
     "guest": (
