@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -18,6 +19,8 @@ from typing import BinaryIO
 from .errors import UserError
 
 QUOTED_LINES = 20  # how much of a failed program's output a message repeats
+# Of gcc, clang and their linkers: FILE:LINE:COLUMN: error: ..., undefined reference; of modpost: ERROR: modpost.
+FIRST_ERROR = re.compile(r":\d+: (fatal )?error: |: undefined reference to |^ERROR: modpost: ")
 GRACE = 5.0  # seconds between asking a program to end and killing it, where `run` is not told others
 
 _running: dict[subprocess.Popen[bytes], float] = {}  # and the grace of each
@@ -39,9 +42,22 @@ class CommandError(UserError):
 
     def __init__(self, why: str, completed: Completed, log: Path) -> None:
         self.completed = completed
-        tail = "\n".join("    " + line for line in completed.output.splitlines()[-QUOTED_LINES:])
-        shown = f"\n  the last lines it wrote:\n{tail}" if tail else ""
-        super().__init__(f"{why}\n  command: {show(completed.argv)}\n  log: {log}{shown}")
+        super().__init__(f"{why}\n  command: {show(completed.argv)}\n  log: {log}{_quoted(completed.output)}")
+
+
+def _quoted(output: str) -> str:
+    """What a message repeats of a program's output: from a compiler's first error on, else the last lines.
+
+    Other jobs of a parallel make go on writing for a while after the one that failed.
+    """
+    lines = output.splitlines()
+    last = max(0, len(lines) - QUOTED_LINES)
+    error = next((number for number, line in enumerate(lines[:last]) if FIRST_ERROR.search(line)), None)
+    begin, what = (
+        (last, "the last lines it wrote") if error is None else (error, "the first error and what followed it")
+    )
+    quoted = "\n".join("    " + line for line in lines[begin : begin + QUOTED_LINES])
+    return f"\n  {what}:\n{quoted}" if quoted else ""
 
 
 def show(argv: Sequence[str]) -> str:

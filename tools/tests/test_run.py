@@ -67,6 +67,18 @@ def test_without_standard_input_a_reader_gets_its_end(tmp_path: Path) -> None:
     assert run(["cat"], log=tmp_path / "log", timeout=10).output == ""
 
 
+def test_failure_of_a_parallel_build_quotes_the_first_error(tmp_path: Path) -> None:
+    script = "seq 100; echo dm-crypt.c:7:3: error: no such thing; echo ' 7 | oops'; seq 200 300; exit 2"
+    with pytest.raises(CommandError) as caught:
+        run(["sh", "-c", script], log=tmp_path / "log", timeout=10)
+    text = str(caught.value)
+    assert (
+        "first error and what followed it:\n    dm-crypt.c:7:3: error: no such thing\n     7 | oops\n    200"
+        in text
+    )
+    assert "    300" not in text
+
+
 def test_failure_names_command_log_and_last_lines(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with pytest.raises(CommandError) as caught:
