@@ -72,10 +72,7 @@ def test_failure_of_a_parallel_build_quotes_the_first_error(tmp_path: Path) -> N
     with pytest.raises(CommandError) as caught:
         run(["sh", "-c", script], log=tmp_path / "log", timeout=10)
     text = str(caught.value)
-    assert (
-        "first error and what followed it:\n    dm-crypt.c:7:3: error: no such thing\n     7 | oops\n    200"
-        in text
-    )
+    assert "first error and what followed it:\n    dm-crypt.c:7:3: error: no such thing\n     7 | oops\n    200" in text
     assert "    300" not in text
 
 
