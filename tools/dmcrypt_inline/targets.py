@@ -114,7 +114,10 @@ class Target:
 
 
 # Trees of other times spell the device mapper otherwise.
-LINUX_PREFIXES = ("dm crypt: ", "dm-crypt: ", "dm audit: ", "dm-audit: ", "crypto: ", "Documentation: ", "selftests: ")
+LINUX_PREFIXES = (
+    *("dm: ", "dm crypt: ", "dm-crypt: ", "dm audit: ", "dm-audit: "),
+    *("crypto: ", "Documentation: ", "selftests: "),
+)
 LINUX_PRODUCTS = (
     *("*.o", "*.a", "*.ko", "*.cmd", "*.mod", "*.mod.c", "modules.order", "Module.symvers"),
     *(".config", ".config.old", "include/config", "include/generated", "arch/x86/include/generated"),
@@ -211,7 +214,7 @@ TARGETS: dict[str, Target] = {
             prefixes=LINUX_PREFIXES,
             abi={"drivers/md/dm-crypt.c": FLAGS},
             source="drivers/md/dm-crypt.c",
-            compiled=("drivers/md/dm-audit.c",),
+            compiled=("drivers/md/dm-audit.c", "drivers/md/dm.c"),
             fragments=linux_fragments(CONFIG / "linux-7.3.config", without=("preempt_none",))  # x86 gave it up
             | {
                 NATIVE_DEBUG: (
