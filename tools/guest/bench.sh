@@ -6,4 +6,4 @@
 # $RESULTS.
 
 export PYTHONPATH="$INPUT/tools" PYTHONDONTWRITEBYTECODE=1
-exec "$PYTHON" -s -m dmcrypt_inline.measure "$INPUT/order.json" "$RESULTS"
+exec "$PYTHON" -s -m dmcrypt_inline.bench.inguest.measure "$INPUT/order.json" "$RESULTS"

@@ -9,7 +9,7 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-from dmcrypt_inline.run import run
+from dmcrypt_inline.common.run import run
 
 BROWSER = "chromium-headless-shell"  # of the Debian package of that name; see host.PACKAGES
 LIGHT, DARK = "1", "0"  # what Chromium calls them in preferredColorScheme

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from guests import make_kernel
 
-from dmcrypt_inline.build import Kernel
+from dmcrypt_inline.kernels.build import Kernel
 
 
 @pytest.fixture(autouse=True)
@@ -15,11 +15,11 @@ def own_places(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     """Point cache and build directory away from the user's."""
     place: Path = tmp_path_factory.mktemp("places")
     monkeypatch.setenv("DMCRYPT_INLINE_CACHE", str(place / "cache"))
-    monkeypatch.setattr("dmcrypt_inline.paths.BUILD", place / "build")
-    monkeypatch.setattr("dmcrypt_inline.commands.BUILD", place / "build")
-    monkeypatch.setattr("dmcrypt_inline.here.BUILD", place / "build")
-    monkeypatch.setattr("dmcrypt_inline.host.BUILD", place / "build")
-    monkeypatch.setattr("dmcrypt_inline.lint.BUILD", place / "build")
+    monkeypatch.setattr("dmcrypt_inline.common.paths.BUILD", place / "build")
+    monkeypatch.setattr("dmcrypt_inline.commands.stages.BUILD", place / "build")
+    monkeypatch.setattr("dmcrypt_inline.bench.running_kernel.BUILD", place / "build")
+    monkeypatch.setattr("dmcrypt_inline.common.host.BUILD", place / "build")
+    monkeypatch.setattr("dmcrypt_inline.checks.sources.BUILD", place / "build")
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline import guest_tests, suites
-from dmcrypt_inline.build import HOST, USER_MODE, Kernel, Module
-from dmcrypt_inline.build_cryptsetup import Cryptsetup
+from dmcrypt_inline.kernels.build import HOST, USER_MODE, Kernel, Module
+from dmcrypt_inline.kernels.build_cryptsetup import Cryptsetup
+from dmcrypt_inline.proofs import guest_tests, suites
 
 # Finds the shared directory and the pid file as virtme-run and QEMU would; $SHARE and $PIDFILE are for the body.
 STAND_IN = """#!/bin/sh
@@ -39,7 +39,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, place: Path, body: str) -> None:
     program.parent.mkdir(parents=True)
     program.write_text(STAND_IN + body)
     program.chmod(0o755)
-    monkeypatch.setattr("dmcrypt_inline.host.python_env", lambda: place / "env")
+    monkeypatch.setattr("dmcrypt_inline.common.host.python_env", lambda: place / "env")
 
 
 def user_mode(kernel: Kernel, body: str) -> Kernel:

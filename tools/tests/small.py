@@ -6,11 +6,11 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-from dmcrypt_inline.base import prepare_base
-from dmcrypt_inline.checks import Queue
-from dmcrypt_inline.gitrepo import IDENTITY, ISOLATED, blob_id
-from dmcrypt_inline.series import apply_series
-from dmcrypt_inline.targets import Recipe, Target
+from dmcrypt_inline.checks.checklist import Queue
+from dmcrypt_inline.common.gitrepo import IDENTITY, ISOLATED, blob_id
+from dmcrypt_inline.trees.base import prepare_base
+from dmcrypt_inline.trees.series import apply_series
+from dmcrypt_inline.trees.targets import Recipe, Target
 
 SOURCE = "drivers/md/dm-crypt.c"
 BEFORE = "int version = 21;\n"

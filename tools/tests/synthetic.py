@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from dmcrypt_inline.measurements import MODES, RAW, Load, Measurement, Results, Sample
+from dmcrypt_inline.bench.inguest.measurements import MODES, RAW, Load, Measurement, Results, Sample
 
 KIB, MIB = 1 << 10, 1 << 20
 ROUNDS = 6

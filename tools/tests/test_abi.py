@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dmcrypt_inline.abi import CRYPTSETUP, FLAGS, NEW_FLAGS, broken_claims, without_comments
+from dmcrypt_inline.trees.abi import CRYPTSETUP, FLAGS, NEW_FLAGS, broken_claims, without_comments
 
 DRIVER = """\
 	static const struct dm_arg _args[] = {

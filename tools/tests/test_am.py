@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from small import AFTER, BEFORE, SOURCE, git, git_tree, kernel_tree, make_target
 
-from dmcrypt_inline import am
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.selftests import IN_TREE
-from dmcrypt_inline.targets import Target
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.trees import am
+from dmcrypt_inline.trees.selftests import IN_TREE
+from dmcrypt_inline.trees.targets import Target
 
 VERSION = "VERSION = 5\nPATCHLEVEL = 8\nSUBLEVEL = 0\nEXTRAVERSION = -rc2\n"
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from small import make_target
 
-from dmcrypt_inline import archive
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.paths import cache_dir
-from dmcrypt_inline.run import CommandError
-from dmcrypt_inline.targets import Recipe, Target
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.common.paths import cache_dir
+from dmcrypt_inline.common.run import CommandError
+from dmcrypt_inline.trees import archive
+from dmcrypt_inline.trees.targets import Recipe, Target
 
 PLAIN = """\
 http://mirror.example/debian/ bookworm

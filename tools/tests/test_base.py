@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from small import AFTER, BEFORE, SOURCE, git, git_tree, kernel_tree, make_target
 
-from dmcrypt_inline.base import own_tree, prepare_base, prepare_exact
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.paths import cache_dir
-from dmcrypt_inline.targets import CRYPTSETUP_PRODUCTS, Target
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.common.paths import cache_dir
+from dmcrypt_inline.trees.base import own_tree, prepare_base, prepare_exact
+from dmcrypt_inline.trees.targets import CRYPTSETUP_PRODUCTS, Target
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_a_tree_for_another_target_leaves_the_embedded_base(
     target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     newer = replace(target, name="newer", tag="v0.2", blobs={SOURCE: text_id(AFTER)})
-    monkeypatch.setattr("dmcrypt_inline.base.TARGETS", {"small": target, "newer": newer})
+    monkeypatch.setattr("dmcrypt_inline.trees.base.TARGETS", {"small": target, "newer": newer})
     own = {"LINUX": kernel_tree(tmp_path / "linux")}
     assert own_tree(target, own, named=False) == own["LINUX"]
     assert own_tree(newer, own, named=True) == own["LINUX"]

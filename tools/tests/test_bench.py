@@ -1,25 +1,30 @@
-"""bench.py and here.py: what is asked for, before anything is built or measured."""
+"""guest_run.py and running_kernel.py: what is asked for, before anything is built or measured."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import pytest
+from guests import stand_in
 from small import SOURCE, git, git_tree, make_target
 
-from dmcrypt_inline import bench, cli, commands
-from dmcrypt_inline.bench import Terminal, Wanted, named_variants, steps, stretched
-from dmcrypt_inline.build import Kernel, Module
-from dmcrypt_inline.build_cryptsetup import Cryptsetup
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.here import _environment, measure_here
-from dmcrypt_inline.machine import Machine
-from dmcrypt_inline.orders import ALL_KINDS, BASE_KINDS, QUEUE_KINDS, Variant
-from dmcrypt_inline.run import Completed
-from dmcrypt_inline.series import Tree
-from dmcrypt_inline.workloads import PLANS
+from dmcrypt_inline.bench import guest_run
+from dmcrypt_inline.bench.guest_run import Terminal, Wanted, named_variants, steps, stretched
+from dmcrypt_inline.bench.inguest.orders import ALL_KINDS, BASE_KINDS, QUEUE_KINDS, Variant
+from dmcrypt_inline.bench.inguest.workloads import PLANS
+from dmcrypt_inline.bench.running_kernel import _environment, measure_here
+from dmcrypt_inline.commands import cli, stages
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.common.run import Completed
+from dmcrypt_inline.guests.guest import run_guest
+from dmcrypt_inline.guests.machine import Machine
+from dmcrypt_inline.kernels.build import Kernel, Module
+from dmcrypt_inline.kernels.build_cryptsetup import Cryptsetup
+from dmcrypt_inline.trees.series import Tree
 
 
 def test_the_queue_s_patches_one_by_one(tmp_path: Path) -> None:
@@ -39,9 +44,9 @@ def test_the_queue_s_patches_one_by_one(tmp_path: Path) -> None:
 def test_a_base_with_the_flags_is_measured_in_all_modes(tmp_path: Path) -> None:
     target = make_target(tmp_path)
     files = {"base": tmp_path, "series": tmp_path}
-    base, series = bench._variants(files, target)
+    base, series = guest_run._variants(files, target)
     assert (base.kinds, series.kinds) == (BASE_KINDS, QUEUE_KINDS)
-    base, series = bench._variants(files, replace(target, has_flags=True))
+    base, series = guest_run._variants(files, replace(target, has_flags=True))
     assert (base.kinds, series.kinds) == (ALL_KINDS, QUEUE_KINDS)
 
 
@@ -65,8 +70,8 @@ def test_variants_by_name(tmp_path: Path) -> None:
 
 def test_a_counting_guest_is_not_taken_for_hanging_too_soon() -> None:
     plan = PLANS["full"]
-    assert bench.guest_seconds(plan, "tcg") == 1.5 * plan.seconds + bench.BOOT
-    assert bench.guest_seconds(plan, "icount") == 5 * plan.seconds + bench.BOOT
+    assert guest_run.guest_seconds(plan, "tcg") == 1.5 * plan.seconds + guest_run.BOOT
+    assert guest_run.guest_seconds(plan, "icount") == 5 * plan.seconds + guest_run.BOOT
 
 
 def test_further_variants_get_time_of_their_own() -> None:
@@ -95,7 +100,7 @@ def test_what_makes_no_sense_is_said_before_anything_is_built(
     def unexpected(*_: object) -> None:
         raise AssertionError("nothing may be installed for this")
 
-    monkeypatch.setattr("dmcrypt_inline.commands.ensure_packages", unexpected)
+    monkeypatch.setattr("dmcrypt_inline.commands.stages.ensure_packages", unexpected)
     assert cli.main(["bench", *arguments]) == 1
     assert why in capsys.readouterr().err
 
@@ -105,7 +110,7 @@ def test_data_is_destroyed_only_where_a_device_is_named(monkeypatch: pytest.Monk
     with pytest.raises(UserError, match="run it as root"):
         measure_here(PLANS["quick"], "", "")
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr("dmcrypt_inline.here.NEEDED", ())
+    monkeypatch.setattr("dmcrypt_inline.bench.running_kernel.NEEDED", ())
     with pytest.raises(UserError, match="give the device's name twice"):
         measure_here(PLANS["quick"], "", "/dev/sdz")
     file = tmp_path / "file"
@@ -120,14 +125,16 @@ def test_versions_are_told_from_warnings(monkeypatch: pytest.MonkeyPatch) -> Non
         "dmsetup": "/dev/mapper/control: open failed\nLibrary version:   1.02.185 (2022-05-18)\n",
         "cryptsetup": "cryptsetup 2.6.1 flags: UDEV\n",
     }
-    monkeypatch.setattr("dmcrypt_inline.here.run", lambda argv, **_: Completed(tuple(argv), 0, said[argv[0]], 0.0))
+    monkeypatch.setattr(
+        "dmcrypt_inline.bench.running_kernel.run", lambda argv, **_: Completed(tuple(argv), 0, said[argv[0]], 0.0)
+    )
     assert _environment()["tools"] == {"fio": "fio-3.33", "dmsetup": "Library version:   1.02.185 (2022-05-18)"}
 
 
 def test_the_command_line_reaches_the_stage() -> None:
     given = cli.parser().parse_args(["bench", "--plan", "w1", "--variant", "a=b", "each", "--destroy-data", "/dev/x"])
     assert cli._bench(given) == Wanted("w1", ("a=b", "each"), False, "", "/dev/x")
-    assert "bench" in commands.COMMANDS
+    assert "bench" in stages.COMMANDS
 
 
 def test_a_source_is_built_for_the_kernel_that_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,15 +144,17 @@ def test_a_source_is_built_for_the_kernel_that_measures(tmp_path: Path, monkeypa
     usual = {name: Module(name, tmp_path / f"{name}.ko", "1") for name in ("base", "series")}
     made = Module("released", tmp_path / "built.ko", "2")
     tree, kernel = Tree(make_target(tmp_path), tmp_path, "", "", (), "", ""), cast(Kernel, object())
-    monkeypatch.setattr(commands, "ensure_packages", lambda *_: None)
-    monkeypatch.setattr(commands, "python_env", lambda: None)
-    monkeypatch.setattr(commands.Request, "tree", lambda *_: tree)
-    monkeypatch.setattr(commands, "_machine", lambda *_: Machine(tree, kernel, usual, cast(Cryptsetup, None), None))
+    monkeypatch.setattr(stages, "ensure_packages", lambda *_: None)
+    monkeypatch.setattr(stages, "python_env", lambda: None)
+    monkeypatch.setattr(stages.Request, "tree", lambda *_: tree)
+    monkeypatch.setattr(stages, "_machine", lambda *_: Machine(tree, kernel, usual, cast(Cryptsetup, None), None))
     monkeypatch.setattr(
-        commands, "_module_at", lambda _tree, *asked: {(kernel, "series", "released", source): made}[asked]
+        stages, "_module_at", lambda _tree, *asked: {(kernel, "series", "released", source): made}[asked]
     )
     ran: list[object] = []
-    monkeypatch.setattr(bench, "run", lambda machine, plan, further: ran.append((machine.modules, plan.name, further)))
+    monkeypatch.setattr(
+        guest_run, "run", lambda machine, plan, further: ran.append((machine.modules, plan.name, further))
+    )
     assert cli.main(["bench", "--plan", "w1", "--variant", f"mine={module}", f"released={source}"]) == 0
     assert ran == [({**usual, "released": made}, "w1", {"mine": module})]
 
@@ -159,3 +168,20 @@ def test_transient_lines_are_for_terminals(capsys: pytest.CaptureFixture[str]) -
     terminal.live = True
     terminal.line("~ 3:00 left")
     assert capsys.readouterr().out == "\r\033[K3:00 left"
+
+
+def test_what_a_guest_gets_is_all_that_the_measuring_program_imports(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = {f"tools/dmcrypt_inline/{name}": guest_run.PACKAGE / name for name in guest_run.IN_GUEST}
+    stand_in(monkeypatch, tmp_path, 'echo 0 >"$SHARE/status"')
+    run_guest(kernel, "bench.sh", name="bench", out=tmp_path / "out", accel="tcg", timeout=20.0, inputs=inputs)
+    copied = tmp_path / "out" / "share" / "input" / "tools"
+    script = (
+        f"import importlib, sys; from pathlib import Path; sys.path.insert(0, {str(copied)!r})\n"
+        f"for module in Path({str(copied)!r}).rglob('*.py'):\n"
+        f"    importlib.import_module('.'.join(module.relative_to({str(copied)!r}).with_suffix('').parts))\n"
+    )
+    # -I and -S: nothing but the standard library and what was copied.
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.stderr, done.returncode) == ("", 0)

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from small import git
 
-from dmcrypt_inline import build_cryptsetup as stage
-from dmcrypt_inline import check_cryptsetup
-from dmcrypt_inline.base import prepare_base
-from dmcrypt_inline.checks import Failed, Queue, Skipped
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.paths import build_dir, cache_dir
-from dmcrypt_inline.run import CommandError
-from dmcrypt_inline.series import Tree, apply_series
-from dmcrypt_inline.targets import Recipe, Target
+from dmcrypt_inline.checks import cryptsetup
+from dmcrypt_inline.checks.checklist import Failed, Queue, Skipped
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.common.paths import build_dir, cache_dir
+from dmcrypt_inline.common.run import CommandError
+from dmcrypt_inline.kernels import build_cryptsetup as stage
+from dmcrypt_inline.trees.base import prepare_base
+from dmcrypt_inline.trees.series import Tree, apply_series
+from dmcrypt_inline.trees.targets import Recipe, Target
 
 CONFIGURE = """\
 #!/bin/sh
@@ -141,7 +141,7 @@ def test_the_caller_s_environment_does_not_decide(tmp_path: Path, monkeypatch: p
 
 
 def test_where_build_has_a_space_the_cache_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmcrypt_inline.paths.BUILD", tmp_path / "a b")
+    monkeypatch.setattr("dmcrypt_inline.common.paths.BUILD", tmp_path / "a b")
     made = tree(tmp_path, CHANGED)
     assert stage.build_cryptsetup(made).prefix.is_relative_to(cache_dir())
     monkeypatch.setenv("DMCRYPT_INLINE_CACHE", str(tmp_path / "c d"))
@@ -179,7 +179,7 @@ def queue(made: Tree, tmp_path: Path) -> Queue:
 
 def test_a_patch_without_a_new_warning_passes(tmp_path: Path) -> None:
     moved = "\n\n" + OLD  # the old warning on another line
-    check_cryptsetup._each_builds(queue(tree(tmp_path, CHANGED, moved), tmp_path))
+    cryptsetup._each_builds(queue(tree(tmp_path, CHANGED, moved), tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -199,11 +199,11 @@ def test_a_patch_that_adds_a_warning_or_breaks_the_build_fails(
     tmp_path: Path, main: str, old: str, expected: str
 ) -> None:
     with pytest.raises(Failed, match=expected):
-        check_cryptsetup._each_builds(queue(tree(tmp_path, main, old), tmp_path))
+        cryptsetup._each_builds(queue(tree(tmp_path, main, old), tmp_path))
 
 
 def test_only_what_a_patch_changes_is_compiled_again(tmp_path: Path) -> None:
-    check_cryptsetup._each_builds(queue(tree(tmp_path, CHANGED), tmp_path))
+    cryptsetup._each_builds(queue(tree(tmp_path, CHANGED), tmp_path))
     log = (tmp_path / "log").read_text()
     assert log.count(" -c -o main.o main.c") == 2
     assert log.count(" -c -o old.o old.c") == 1
@@ -212,4 +212,4 @@ def test_only_what_a_patch_changes_is_compiled_again(tmp_path: Path) -> None:
 def test_a_queue_that_does_not_apply_is_not_compiled(tmp_path: Path) -> None:
     made = tree(tmp_path, CHANGED)
     with pytest.raises(Skipped):
-        check_cryptsetup._each_builds(replace(queue(made, tmp_path), tree=None))
+        cryptsetup._each_builds(replace(queue(made, tmp_path), tree=None))

@@ -11,12 +11,13 @@ import pytest
 import synthetic
 from synthetic import POSTING, measurement
 
-from dmcrypt_inline import chart, charts, drawing, labels
-from dmcrypt_inline.cells import cells, groups, loads
-from dmcrypt_inline.drawing import Line, Panel, Row
-from dmcrypt_inline.measurements import RAW, Load, Measurement, Results
-from dmcrypt_inline.palette import COLOURS, of_cells
-from dmcrypt_inline.stats import METRICS, values
+from dmcrypt_inline.bench.inguest import labels
+from dmcrypt_inline.bench.inguest.measurements import RAW, Load, Measurement, Results
+from dmcrypt_inline.bench.inguest.stats import METRICS, values
+from dmcrypt_inline.report import chart, charts, svg
+from dmcrypt_inline.report.cells import cells, groups, loads
+from dmcrypt_inline.report.palette import COLOURS, of_cells
+from dmcrypt_inline.report.svg import Line, Panel, Row
 
 KIB = 1024
 WHO = ((RAW, RAW), ("base", "default"), ("series", "both"))
@@ -32,7 +33,7 @@ class Asked:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[tuple[Any, ...]] = []
         for module, name in ((charts, "dots"), (charts, "distribution"), (charts, "stacks"), (chart, "lines")):
-            monkeypatch.setattr(module, name, self._noting(getattr(drawing, name)))
+            monkeypatch.setattr(module, name, self._noting(getattr(svg, name)))
 
     def _noting(self, draw: Any) -> Any:
         def noted(*given: Any, **named: Any) -> Panel:

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from small import AFTER, BEFORE, MISSPELLED, SOURCE, applied, kernel_tree, make_target
 
-from dmcrypt_inline import check, check_linux, check_posting, gitrepo
-from dmcrypt_inline.base import prepare_base
-from dmcrypt_inline.checks import Check, Failed, Queue, Skipped, run_checks
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.results import Counts
-from dmcrypt_inline.targets import Target
+from dmcrypt_inline.checks import linux, posting, queues
+from dmcrypt_inline.checks.checklist import Check, Failed, Queue, Skipped, run_checks
+from dmcrypt_inline.common import gitrepo
+from dmcrypt_inline.common.counts import Counts
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.trees.base import prepare_base
+from dmcrypt_inline.trees.targets import Target
 
 
 @pytest.fixture
@@ -51,16 +52,16 @@ def test_each_verdict_is_counted_and_printed(capsys: pytest.CaptureFixture[str])
 
 
 def test_index_lines(queue: Queue) -> None:
-    check._index_lines(queue)
+    queues._index_lines(queue)
     edit(queue.target, "index ", "index 0")
     with pytest.raises(Failed, match="is not what this patch does"):
-        check._index_lines(queue)
+        queues._index_lines(queue)
 
 
 def test_index_lines_are_about_the_tag_s_files(queue: Queue) -> None:
-    check._index_lines(replace(queue, tree=None))
+    queues._index_lines(replace(queue, tree=None))
     with pytest.raises(Skipped, match=r"v0\.1"):
-        check._index_lines(replace(queue, exact=None))
+        queues._index_lines(replace(queue, exact=None))
 
 
 @pytest.mark.parametrize("text", [BEFORE, AFTER])
@@ -73,9 +74,9 @@ def test_the_queue_must_apply_to_the_tag_s_files_too(
 ) -> None:
     base = prepare_base(target, kernel_tree(tmp_path / "linux"))
     exact = prepare_base(replace(target, blobs={}), kernel_tree(tmp_path / "exact", text))
-    monkeypatch.setattr(check, "prepare_exact", lambda *_: exact)
+    monkeypatch.setattr(queues, "prepare_exact", lambda *_: exact)
     separate = replace(target, recipe=replace(target.recipe, exact=tmp_path / "exact.patch"))
-    check.check(separate, base, Path(sys.prefix), quick=False)
+    queues.check(separate, base, Path(sys.prefix), quick=False)
     printed = capsys.readouterr().out.splitlines()
     assert "ok queue_applies_with_git_am" in printed
     verdict = "ok" if text == BEFORE else "not ok"
@@ -86,9 +87,9 @@ def test_each_kind_of_target_has_its_own_checks(
     target: Target, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     base = prepare_base(target, kernel_tree(tmp_path / "linux"))
-    check.check(target, base, Path(sys.prefix), quick=False)
+    queues.check(target, base, Path(sys.prefix), quick=False)
     assert "checkpatch" in capsys.readouterr().out
-    check.check(replace(target, fragments={}), base, Path(sys.prefix), quick=False)
+    queues.check(replace(target, fragments={}), base, Path(sys.prefix), quick=False)
     printed = capsys.readouterr().out
     assert "checkpatch" not in printed
     assert "each_patch_builds_without_new_warnings" in printed
@@ -103,27 +104,27 @@ def test_dear_checks_are_left_to_make_check(capsys: pytest.CaptureFixture[str]) 
 
 def test_author(queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gitrepo, "REPO", tmp_path / "work")
-    check._mails(queue)
+    queues._mails(queue)
     edit(queue.target, "From: dmcrypt-inline", "From: somebody")
     with pytest.raises(Failed, match="From: is somebody"):
-        check._mails(queue)
+        queues._mails(queue)
 
 
 def test_whitespace(queue: Queue, target: Target, tmp_path: Path) -> None:
-    check._whitespace(queue)
+    queues._whitespace(queue)
     edit(target, "+int version = 22;", "+int version = 22; ")
     with pytest.raises(Failed, match="trailing whitespace"):
-        check._whitespace(applied(target, tmp_path))
+        queues._whitespace(applied(target, tmp_path))
 
 
 def test_quilt(queue: Queue, target: Target) -> None:
-    check_posting._quilt(queue)
+    posting._quilt(queue)
     edit(target, "+int version = 22;", "+int version = 23;")
     with pytest.raises(Failed, match="does not give the tree"):
-        check_posting._quilt(queue)
+        posting._quilt(queue)
     edit(target, "-int version = 21;", "-int version = 20;")
     with pytest.raises(UserError, match="quilt"):
-        check_posting._quilt(queue)
+        posting._quilt(queue)
 
 
 COVER = "From: A <a@host.example>\nSubject: [PATCH 0/1] dm crypt: x\n\n 1  dm crypt: bump the version\n"
@@ -134,21 +135,21 @@ def test_outbox(queue: Queue, target: Target, monkeypatch: pytest.MonkeyPatch) -
     sendable = replace(queue, target=replace(target, fragments={}, lists=("list@host.example",)))
     trees = {name: replace(queue.applied(), target=sendable.target) for name in ("tree", "exact")}
     sendable = replace(sendable, tree=trees["tree"], exact=trees["exact"])
-    check_posting._outbox(sendable)
+    posting._outbox(sendable)
     edit(target, "+int version = 22;", "+int version = 23;")
     with pytest.raises(Failed, match="does not give the tree"):
-        check_posting._outbox(sendable)
+        posting._outbox(sendable)
     edit(target, "+int version = 23;", "+int version = 22;")
-    monkeypatch.setattr(check_posting, "SENDER", "nobody at all")
+    monkeypatch.setattr(posting, "SENDER", "nobody at all")
     with pytest.raises(UserError, match="who sends"):
-        check_posting._outbox(sendable)
+        posting._outbox(sendable)
 
 
 def test_abi(queue: Queue, target: Target) -> None:
-    check_posting._abi(queue)
+    posting._abi(queue)
     claims = ((r"version = 22", "it is 22"), (r"version = 23", "it is 23"))
     with pytest.raises(Failed) as caught:
-        check_posting._abi(replace(queue, target=replace(target, abi={SOURCE: claims, "missing.h": claims[:1]})))
+        posting._abi(replace(queue, target=replace(target, abi={SOURCE: claims, "missing.h": claims[:1]})))
     assert str(caught.value).splitlines() == [
         f"{SOURCE}: not found that it is 23",
         "missing.h: not found that it is 22",
@@ -166,32 +167,32 @@ def test_abi(queue: Queue, target: Target) -> None:
 )
 def test_spelling_of_what_is_ours(queue: Queue, old: str, new: str, found: bool) -> None:
     env = Path(sys.prefix)
-    check._spelling(queue, env)
+    queues._spelling(queue, env)
     edit(queue.target, old, new)
     if found:
         with pytest.raises(Failed, match="receive"):
-            check._spelling(queue, env)
+            queues._spelling(queue, env)
     else:
-        check._spelling(queue, env)
+        queues._spelling(queue, env)
 
 
 def test_spelling_of_the_cover_letter(queue: Queue) -> None:
     queue.target.cover.write_text(f"to {MISSPELLED}\n")
     with pytest.raises(Failed, match=r"cover-letter\.txt:1"):
-        check._spelling(queue, Path(sys.prefix))
+        queues._spelling(queue, Path(sys.prefix))
 
 
 def test_a_missing_cover_letter(queue: Queue) -> None:
     with pytest.raises(Failed, match="there is no"):
-        check._cover(queue)
+        queues._cover(queue)
 
 
 def test_what_needs_the_tree_is_skipped_without_it(target: Target, tmp_path: Path) -> None:
     nothing = Queue(target, None, None, tmp_path / "log")
     calls: list[Callable[[Queue], None]] = [
-        *(check._index_lines, check._whitespace, lambda queue: check_linux.checkpatch(queue, [])),
-        *(lambda queue: check_linux._each_builds(queue, "fast"), lambda queue: check_linux._builds(queue, "arm")),
-        *(check_posting._quilt, check_posting._outbox, check_posting._abi),
+        *(queues._index_lines, queues._whitespace, lambda queue: linux.checkpatch(queue, [])),
+        *(lambda queue: linux._each_builds(queue, "fast"), lambda queue: linux._builds(queue, "arm")),
+        *(posting._quilt, posting._outbox, posting._abi),
     ]
     for call in calls:
         with pytest.raises(Skipped):
@@ -200,7 +201,7 @@ def test_what_needs_the_tree_is_skipped_without_it(target: Target, tmp_path: Pat
 
 def test_a_queue_that_does_not_apply_fails(target: Target, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     edit(target, "-int version = 21;", "-int version = 20;")
-    counts = check.check(target, prepare_base(target, kernel_tree(tmp_path / "linux")), Path(sys.prefix), quick=False)
+    counts = queues.check(target, prepare_base(target, kernel_tree(tmp_path / "linux")), Path(sys.prefix), quick=False)
     assert "not ok queue_applies_with_git_am" in capsys.readouterr().out
     assert counts.skipped == 14
 
@@ -210,10 +211,10 @@ def test_checkpatch_s_verdict_counts(queue: Queue) -> None:
     script = queue.tree.path / "scripts" / "checkpatch.pl"
     script.parent.mkdir()
     script.write_text("exit 0;\n")
-    check_linux.checkpatch(queue, queue.patches())
+    linux.checkpatch(queue, queue.patches())
     script.write_text('print "CHECK:SPACING: no\\n"; exit 1;\n')
     with pytest.raises(Failed, match="CHECK:SPACING"):
-        check_linux.checkpatch(queue, queue.patches())
+        linux.checkpatch(queue, queue.patches())
 
 
 def test_authors_come_from_the_history(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

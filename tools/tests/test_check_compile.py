@@ -1,4 +1,4 @@
-"""check_linux.py: what compiler, sparse and the object say of each patch, with a Makefile in the kernel's place."""
+"""checks/linux.py: what compiler, sparse and the object say of each patch, with a Makefile in the kernel's place."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from small import SOURCE, git, make_queue
 
-from dmcrypt_inline import check_linux
-from dmcrypt_inline.build import HOST, Prepared
-from dmcrypt_inline.checks import Failed, Queue
-from dmcrypt_inline.errors import UserError
+from dmcrypt_inline.checks import linux
+from dmcrypt_inline.checks.checklist import Failed, Queue
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.kernels.build import HOST, Prepared
 
 BASE = "int version = 21;\n"
 SERIES = "int version = 22;\n"
@@ -28,7 +28,7 @@ WARNS = "// SAYS: dm-crypt.c:{}:3: warning: no good\n"
 
 @pytest.fixture
 def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Queue:
-    monkeypatch.setattr(check_linux, "prepare_kernel", lambda *_: Prepared(tmp_path, tmp_path, "", HOST))
+    monkeypatch.setattr(linux, "prepare_kernel", lambda *_: Prepared(tmp_path, tmp_path, "", HOST))
     kernel(tmp_path, REPORTS)
     return make_queue(tmp_path)
 
@@ -52,12 +52,12 @@ def driver(queue: Queue, base: str, series: str) -> Queue:
 def judge(queue: Queue) -> None:
     """Both checks that compile agree on a queue of one patch; the verdict is the latter's."""
     try:
-        check_linux._builds(queue, "fast")
+        linux._builds(queue, "fast")
     except Failed:
         with pytest.raises(Failed):
-            check_linux._each_builds(queue, "fast")
+            linux._each_builds(queue, "fast")
         raise
-    check_linux._each_builds(queue, "fast")
+    linux._each_builds(queue, "fast")
 
 
 def test_a_clean_queue_passes(queue: Queue) -> None:
@@ -67,10 +67,10 @@ def test_a_clean_queue_passes(queue: Queue) -> None:
 def test_a_warning_is_of_the_patch_that_brings_it(queue: Queue) -> None:
     found = driver(queue, BASE, SERIES + WARNS.format(2))
     with pytest.raises(Failed) as caught:
-        check_linux._each_builds(found, "fast")
+        linux._each_builds(found, "fast")
     assert str(caught.value) == "0001-dm-crypt-bump-the-version.patch: dm-crypt.c: warning: no good"
     with pytest.raises(Failed, match=r"the whole queue: dm-crypt\.c: warning: no good"):
-        check_linux._builds(found, "fast")
+        linux._builds(found, "fast")
 
 
 def test_what_the_base_says_is_not_the_queue_s(queue: Queue) -> None:
@@ -84,7 +84,7 @@ def test_a_second_warning_of_the_same_words_is_new(queue: Queue) -> None:
 
 def test_the_patch_that_does_not_compile_is_named(queue: Queue) -> None:
     with pytest.raises(Failed, match=r"^0001-dm-crypt-bump-the-version\.patch: it does not build\n") as caught:
-        check_linux._each_builds(driver(queue, BASE, "int int;\n"), "fast")
+        linux._each_builds(driver(queue, BASE, "int int;\n"), "fast")
     assert "gcc" in str(caught.value) or "error" in str(caught.value)
 
 
@@ -116,7 +116,7 @@ def test_a_file_that_is_not_built_is_named(queue: Queue) -> None:
     head = git(tree.path, "rev-parse", "HEAD").strip()
     made = replace(tree, series=head, commits=(head,))
     with pytest.raises(Failed, match=r"it changes else\.c, which this check does not build"):
-        check_linux._each_builds(replace(queue, tree=made), "fast")
+        linux._each_builds(replace(queue, tree=made), "fast")
 
 
 def test_a_file_beside_the_driver_is_compiled(queue: Queue) -> None:
@@ -133,7 +133,7 @@ def test_a_file_beside_the_driver_is_compiled(queue: Queue) -> None:
     head = git(tree.path, "rev-parse", "HEAD").strip()
     made = replace(tree, target=target, base=before, series=head, commits=(head,))
     with pytest.raises(Failed) as caught:
-        check_linux._each_builds(replace(queue, tree=made), "fast")
+        linux._each_builds(replace(queue, tree=made), "fast")
     assert str(caught.value) == "0001-dm-crypt-bump-the-version.patch: dm-audit.c: warning: no good"
 
 
@@ -160,8 +160,8 @@ def test_an_option_that_does_not_take_effect_fails(queue: Queue, monkeypatch: py
         if flavour == "i386":
             raise UserError("CONFIG_KEYS is not what i386.config wants")
 
-    monkeypatch.setattr(check_linux, "prepare_kernel", prepare)
+    monkeypatch.setattr(linux, "prepare_kernel", prepare)
     with pytest.raises(UserError, match="CONFIG_KEYS"):
-        check_linux._configure(many)
+        linux._configure(many)
     assert asked[0] == "fast"
     assert sorted(asked) == ["clang", "fast", "i386"]

@@ -1,4 +1,4 @@
-"""check_documentation.py: what the build of the documentation says of a patch counts, not what it said before."""
+"""checks/documentation.py: what the build of the documentation says of a patch counts, not what it said before."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from small import PATCH, committed, make_queue, undone
 
-from dmcrypt_inline import check_documentation
-from dmcrypt_inline.check_documentation import HEARD
-from dmcrypt_inline.checks import Failed, Queue, Skipped
+from dmcrypt_inline.checks import documentation
+from dmcrypt_inline.checks.checklist import Failed, Queue, Skipped
+from dmcrypt_inline.checks.documentation import HEARD
 
 # Finds the link to nowhere, as every version of Sphinx does, and the word BAD.
 BUILD = """\
@@ -29,8 +29,8 @@ TEXT = "Documentation/dm/text.rst"
 @pytest.fixture
 def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Queue:
     """A queue whose base has documentation, with something bad, and a build of it."""
-    monkeypatch.setattr(check_documentation, "TOOLS", tmp_path)
-    monkeypatch.setattr("dmcrypt_inline.host.python_env", lambda _: tmp_path)
+    monkeypatch.setattr(documentation, "TOOLS", tmp_path)
+    monkeypatch.setattr("dmcrypt_inline.common.host.python_env", lambda _: tmp_path)
     (tmp_path / "targets" / "small").mkdir(parents=True)
     (tmp_path / "targets" / "small" / "sphinx.txt").write_text("")
     made = make_queue(tmp_path)
@@ -41,27 +41,27 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Queue:
 
 def test_new_warnings_fail(queue: Queue) -> None:
     with pytest.raises(Skipped, match="nothing to read"):
-        check_documentation._builds(queue)
-    check_documentation._builds(committed(queue, TEXT, "\n\nBAD one\n"))
+        documentation._builds(queue)
+    documentation._builds(committed(queue, TEXT, "\n\nBAD one\n"))
     with pytest.raises(Failed, match=rf"^{re.escape(PATCH)}: \S*text\.rst: WARNING: BAD two$"):
-        check_documentation._builds(committed(queue, TEXT, "BAD one\nBAD two\n"))
+        documentation._builds(committed(queue, TEXT, "BAD one\nBAD two\n"))
 
 
 def test_each_patch_is_built(queue: Queue) -> None:
     with pytest.raises(Failed, match="BAD two"):
-        check_documentation._builds(undone(queue, TEXT, "BAD two\n"))
+        documentation._builds(undone(queue, TEXT, "BAD two\n"))
 
 
 def test_the_directory_above_is_built_where_a_file_s_own_has_no_contents(queue: Queue) -> None:
     with pytest.raises(Failed, match="BAD two"):
-        check_documentation._builds(committed(queue, "Documentation/dm/more/text.rst", "BAD two\n"))
+        documentation._builds(committed(queue, "Documentation/dm/more/text.rst", "BAD two\n"))
 
 
 def test_a_build_that_says_nothing_fails(queue: Queue) -> None:
     silent = committed(queue, "Makefile", "htmldocs:\n\t@echo 'WARNING: no sphinx'\n").applied()
     deaf = replace(queue, tree=replace(queue.applied(), base=silent.series))
     with pytest.raises(Failed, match="does not report a link to nowhere\nWARNING: no sphinx"):
-        check_documentation._builds(committed(deaf, TEXT, "fine\n"))
+        documentation._builds(committed(deaf, TEXT, "fine\n"))
 
 
 def test_both_wordings_of_the_link_to_nowhere_are_known() -> None:
@@ -72,4 +72,4 @@ def test_both_wordings_of_the_link_to_nowhere_are_known() -> None:
 def test_a_target_whose_sphinx_is_not_known_fails(queue: Queue, tmp_path: Path) -> None:
     (tmp_path / "targets" / "small" / "sphinx.txt").unlink()
     with pytest.raises(Failed, match=r"there is no \S*targets/small/sphinx\.txt"):
-        check_documentation._builds(committed(queue, TEXT, "fine\n"))
+        documentation._builds(committed(queue, TEXT, "fine\n"))

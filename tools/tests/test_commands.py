@@ -1,4 +1,4 @@
-"""commands.py: which parts a stage has, for which targets, and what it refuses."""
+"""commands/stages.py: which parts a stage has, for which targets, and what it refuses."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from typing import cast
 import pytest
 from guests import CRYPTSETUP
 
-from dmcrypt_inline import cli, commands, suites
-from dmcrypt_inline.build import Kernel
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.guest_tests import names
-from dmcrypt_inline.machine import Machine
-from dmcrypt_inline.results import Counts
-from dmcrypt_inline.series import Tree
-from dmcrypt_inline.targets import TARGETS, Target
+from dmcrypt_inline.commands import cli, stages
+from dmcrypt_inline.common.counts import Counts
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.guests.machine import Machine
+from dmcrypt_inline.kernels.build import Kernel
+from dmcrypt_inline.proofs import suites
+from dmcrypt_inline.proofs.guest_tests import names
+from dmcrypt_inline.trees.series import Tree
+from dmcrypt_inline.trees.targets import TARGETS, Target
 
 
 def test_no_target_named_means_all_or_the_default() -> None:
-    nothing = commands.Request(None, {}, None)
+    nothing = stages.Request(None, {}, None)
     assert [target.name for target in nothing.targets()] == list(TARGETS)
     assert nothing.target().name == "linux-5.8"
-    one = commands.Request("cryptsetup-2.3", {}, None)
+    one = stages.Request("cryptsetup-2.3", {}, None)
     assert [target.name for target in one.targets()] == ["cryptsetup-2.3"]
 
 
@@ -45,14 +46,14 @@ def stubbed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return run_part
 
-    monkeypatch.setattr(commands, "ensure_packages", lambda *_: None)
-    monkeypatch.setattr(commands, "run_own_tests", part("pytest", Counts(10, 0, 0)))
-    monkeypatch.setattr(commands, "_check_sources", part("sources", Counts(1, 0, 0)))
-    monkeypatch.setattr(commands, "_trees", lambda *_: Counts(0, 0, 0))
-    monkeypatch.setattr(commands, "_kernels", lambda *_: None)
-    monkeypatch.setattr(commands, "_check", part("check", Counts(2, 0, 1)))
-    monkeypatch.setattr(commands, "_builds", part("builds", Counts(0, 0, 0)))
-    monkeypatch.setattr(commands, "_in_guests", part("guest", Counts(3, 0, 0)))
+    monkeypatch.setattr(stages, "ensure_packages", lambda *_: None)
+    monkeypatch.setattr(stages, "run_own_tests", part("pytest", Counts(10, 0, 0)))
+    monkeypatch.setattr(stages, "_check_sources", part("sources", Counts(1, 0, 0)))
+    monkeypatch.setattr(stages, "_trees", lambda *_: Counts(0, 0, 0))
+    monkeypatch.setattr(stages, "_kernels", lambda *_: None)
+    monkeypatch.setattr(stages, "_check", part("check", Counts(2, 0, 1)))
+    monkeypatch.setattr(stages, "_builds", part("builds", Counts(0, 0, 0)))
+    monkeypatch.setattr(stages, "_in_guests", part("guest", Counts(3, 0, 0)))
     return ran
 
 
@@ -77,9 +78,9 @@ def test_native_guests_are_refused_where_they_cannot_be(capsys: pytest.CaptureFi
 def test_commits_are_tried_on_the_kernel_asked_for(
     stubbed: list[str], monkeypatch: pytest.MonkeyPatch, target: str, accel: list[str], flavour: str
 ) -> None:
-    monkeypatch.setattr(commands.Request, "tree", lambda _self, target: target.name)
-    monkeypatch.setattr(commands, "_machine", lambda _request, *wanted: wanted)
-    monkeypatch.setattr(commands, "_with_steps", lambda machine: machine)
+    monkeypatch.setattr(stages.Request, "tree", lambda _self, target: target.name)
+    monkeypatch.setattr(stages, "_machine", lambda _request, *wanted: wanted)
+    monkeypatch.setattr(stages, "_with_steps", lambda machine: machine)
     ran: list[object] = []
 
     def bisect_check(machine: object) -> Counts:
@@ -95,8 +96,8 @@ def test_commits_are_tried_on_the_kernel_asked_for(
 def test_selftest_of_cryptsetup_runs_its_tests_in_native_guests(
     stubbed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands.Request, "tree", lambda _self, target: target.name)
-    monkeypatch.setattr(commands, "_machine", lambda _request, *wanted: wanted)
+    monkeypatch.setattr(stages.Request, "tree", lambda _self, target: target.name)
+    monkeypatch.setattr(stages, "_machine", lambda _request, *wanted: wanted)
     ran: list[object] = []
 
     def of_cryptsetup(machine: object, quick: bool, tests: list[str]) -> Counts:
@@ -121,9 +122,9 @@ def test_selftest_takes_a_driver_of_yours(
     source = tmp_path / "dm-crypt.c"
     source.touch()
     mine = Machine(cast(Tree, None), cast(Kernel, None), {}, CRYPTSETUP, None)
-    monkeypatch.setattr(commands.Request, "tree", lambda _self, target: target.name)
-    monkeypatch.setattr(commands, "_machine", lambda *_: mine)
-    monkeypatch.setattr(commands, "_module_at", lambda *given: given[-1])
+    monkeypatch.setattr(stages.Request, "tree", lambda _self, target: target.name)
+    monkeypatch.setattr(stages, "_machine", lambda *_: mine)
+    monkeypatch.setattr(stages, "_module_at", lambda *given: given[-1])
     ran: list[object] = []
 
     def selftest(machine: Machine, _quick: bool, variant: str, _tests: list[str]) -> Counts:
@@ -138,8 +139,8 @@ def test_selftest_takes_a_driver_of_yours(
 def test_a_soak_says_its_seed(
     stubbed: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(commands.Request, "tree", lambda _self, target: target.name)
-    monkeypatch.setattr(commands, "_machine", lambda *_: None)
+    monkeypatch.setattr(stages.Request, "tree", lambda _self, target: target.name)
+    monkeypatch.setattr(stages, "_machine", lambda *_: None)
     monkeypatch.setattr(suites, "soak", lambda _machine, minutes, seed: Counts(minutes, 0, seed))
     assert cli.main(["soak", "--minutes", "5", "--seed", "7"]) == 0
     assert capsys.readouterr().out == "5 minutes with SEED=7\n5 passed, 0 failed, 7 skipped\n"
@@ -186,7 +187,7 @@ def test_a_part_that_cannot_run_fails_and_stops_no_other(
     def refuses(*_: object) -> Counts:
         raise UserError("no network")
 
-    monkeypatch.setattr(commands, "_check", refuses)
+    monkeypatch.setattr(stages, "_check", refuses)
     assert cli.main(["test"]) == 1
     assert stubbed == [
         "pytest",
@@ -203,13 +204,13 @@ def test_a_part_that_cannot_run_fails_and_stops_no_other(
 
 def test_kernels_are_configured_before_one_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
-    monkeypatch.setattr(commands.Request, "tree", lambda _self, target: Tree(target, Path(), "", "", (), "", ""))
+    monkeypatch.setattr(stages.Request, "tree", lambda _self, target: Tree(target, Path(), "", "", (), "", ""))
     for name in ("prepare_kernel", "build_kernel"):
         monkeypatch.setattr(
-            commands, name, lambda tree, flavour, name=name: done.append(f"{name} {tree.target.name} {flavour}")
+            stages, name, lambda tree, flavour, name=name: done.append(f"{name} {tree.target.name} {flavour}")
         )
     kernels = [target for target in TARGETS.values() if target.is_kernel]
-    commands._kernels(kernels, commands.Request(None, {}, None))
+    stages._kernels(kernels, stages.Request(None, {}, None))
     wanted = ["linux-5.8 native", "linux-7.3 native_debug"]
     assert done == [f"{name} {each}" for name in ("prepare_kernel", "build_kernel") for each in wanted]
 
@@ -217,11 +218,11 @@ def test_kernels_are_configured_before_one_is_built(monkeypatch: pytest.MonkeyPa
 def test_a_tree_that_cannot_be_made_is_left_to_its_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
 
-    def tree(_request: commands.Request, target: Target) -> None:
+    def tree(_request: stages.Request, target: Target) -> None:
         if target.name == "linux-5.8":
             raise UserError("no network")
         made.append(target.name)
 
-    monkeypatch.setattr(commands.Request, "tree", tree)
-    assert commands._trees(list(TARGETS.values()), commands.Request(None, {}, None)) == Counts(0, 0, 0)
+    monkeypatch.setattr(stages.Request, "tree", tree)
+    assert stages._trees(list(TARGETS.values()), stages.Request(None, {}, None)) == Counts(0, 0, 0)
     assert sorted(made) == ["cryptsetup-2.3", "linux-7.3"]

@@ -9,10 +9,10 @@ import pytest
 import synthetic
 from synthetic import POSTING, measurement
 
-from dmcrypt_inline import cli
-from dmcrypt_inline.compare import rows
-from dmcrypt_inline.measurements import RAW, Measurement, Results, to_json
-from dmcrypt_inline.stats import THROUGHPUT
+from dmcrypt_inline.bench.inguest.measurements import RAW, Measurement, Results, to_json
+from dmcrypt_inline.bench.inguest.stats import THROUGHPUT
+from dmcrypt_inline.commands import cli
+from dmcrypt_inline.report.compare import rows
 
 CELLS = ((RAW, RAW), ("base", "default"), ("series", "default"), ("series", "both"))
 

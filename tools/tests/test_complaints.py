@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline.complaints import EXCERPT_LINES, scan
+from dmcrypt_inline.guests.complaints import EXCERPT_LINES, scan
 
 CONSOLES = sorted((Path(__file__).parent / "consoles").glob("*.txt"))
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline.contents import SEVERAL, Contents, contents
-from dmcrypt_inline.run import Completed, run
+from dmcrypt_inline.bench.inguest.contents import SEVERAL, Contents, contents
+from dmcrypt_inline.common.run import Completed, run
 
 MIB = 1 << 20
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import synthetic
 
-from dmcrypt_inline import demo, figures
-from dmcrypt_inline.measurements import Results
+from dmcrypt_inline.bench.inguest.measurements import Results
+from dmcrypt_inline.report import demo, figures
 
 
 def measured(speed: float) -> Results:

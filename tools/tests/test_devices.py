@@ -13,15 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline import bench, labels, measure, orders
-from dmcrypt_inline.devices import DISKS, SERIAL, SIZE, Device, Disk, Unsupported, opened, set_up
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.measurements import RAW, Load, Sample
-from dmcrypt_inline.orders import Order, Variant
-from dmcrypt_inline.run import Completed
-from dmcrypt_inline.sampling import Sampler
-from dmcrypt_inline.userdevice import UserDevice
-from dmcrypt_inline.workloads import NULL, Cell, Plan
+from dmcrypt_inline.bench import guest_run
+from dmcrypt_inline.bench.inguest import labels, measure, orders
+from dmcrypt_inline.bench.inguest.devices import DISKS, SERIAL, SIZE, Device, Disk, Unsupported, opened, set_up
+from dmcrypt_inline.bench.inguest.measurements import RAW, Load, Sample
+from dmcrypt_inline.bench.inguest.orders import Order, Variant
+from dmcrypt_inline.bench.inguest.sampling import Sampler
+from dmcrypt_inline.bench.inguest.userdevice import UserDevice
+from dmcrypt_inline.bench.inguest.workloads import NULL, Cell, Plan
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.common.run import Completed
 
 
 def nothing(argv: Sequence[str]) -> Completed:
@@ -34,7 +35,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     node = tmp_path / "disk"
     node.write_bytes(b"mine")
     (tmp_path / "sysfs" / "disk").mkdir(parents=True)
-    monkeypatch.setattr("dmcrypt_inline.devices.BLOCK", tmp_path / "sysfs")
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.BLOCK", tmp_path / "sysfs")
     monkeypatch.setitem(DISKS, "nvme", Disk("disk", "serial"))
     monkeypatch.setattr(Disk, "node", str(node))
     return node
@@ -51,7 +52,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_disk_that_only_has_the_name_is_not_written_to(
     disk: Path, serial: str | None, sectors: int, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dmcrypt_inline.devices._device", lambda node, _: Device(node, sectors))
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices._device", lambda node, _: Device(node, sectors))
     if serial is not None:
         (disk.parent / "sysfs" / "disk" / "serial").write_text(f"{serial}     \n")
     with pytest.raises(UserError, match=why), opened("nvme", nothing):
@@ -60,7 +61,7 @@ def test_a_disk_that_only_has_the_name_is_not_written_to(
 
 
 def test_the_disk_made_for_measuring_is_filled(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmcrypt_inline.devices._device", lambda node, _: Device(node, SIZE >> 9))
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices._device", lambda node, _: Device(node, SIZE >> 9))
     (disk.parent / "sysfs" / "disk" / "serial").write_text(f"{SERIAL}     \n")
     with opened("nvme", nothing) as device:
         assert device == Device(str(disk), SIZE >> 9)
@@ -68,9 +69,9 @@ def test_the_disk_made_for_measuring_is_filled(disk: Path, monkeypatch: pytest.M
 
 
 def test_the_guest_gets_the_disks_that_are_looked_for() -> None:
-    assert set(bench.DISKS) == set(DISKS)
-    assert all(f"serial={SERIAL}" in argument for argument in bench.DISKS.values())
-    assert bench.DISK_SIZE == SIZE
+    assert set(guest_run.DISKS) == set(DISKS)
+    assert all(f"serial={SERIAL}" in argument for argument in guest_run.DISKS.values())
+    assert guest_run.DISK_SIZE == SIZE
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Queue:
     (tmp_path / "class").mkdir()
     for each in (part, part.parent):
         (tmp_path / "class" / each.name).symlink_to(each)
-    monkeypatch.setattr("dmcrypt_inline.devices.BLOCK", tmp_path / "class")
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.BLOCK", tmp_path / "class")
     return Queue(place)
 
 
@@ -179,7 +180,7 @@ def test_what_cannot_be_set_up_is_left_out(
     def samples(_: object, loads: Sequence[Load], *__: object) -> list[Sample]:
         return [Sample(1, 1.0, 1 << 20, 1, {}, {}, {}, 0) for _ in loads]
 
-    monkeypatch.setattr("dmcrypt_inline.devices.opened", opened_disk)
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.opened", opened_disk)
     monkeypatch.setattr(Sampler, "samples", samples)
     monkeypatch.setattr(Path, "write_text", refusing(errno.EINVAL, "bfq"))
     cells = [Cell(load, RAW, RAW) for load in LOADS]
@@ -203,22 +204,22 @@ def test_the_rounds_of_the_plan_come_before_the_share_of_the_time(
     def samples(_: object, runs: Sequence[object], _plan: Plan, number: int, *__: object) -> list[Sample]:
         return [Sample(number, 1.0, number << 20, 1, {}, {}, {}, 0) for _ in runs]  # never settles
 
-    monkeypatch.setattr("dmcrypt_inline.devices.opened", opened_disk)
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.opened", opened_disk)
     monkeypatch.setattr(Sampler, "samples", samples)
     [part] = orders.parts([Cell(LOADS[1], RAW, RAW)])
     measuring = session(tmp_path, [])
     more, until, rounds = case
     measuring.order = replace(measuring.order, plan=Plan("small", (), 60.0, rounds=3, more=more))
     times = iter(range(100))
-    monkeypatch.setattr("dmcrypt_inline.measure.time.monotonic", lambda: next(times) / 20)
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.measure.time.monotonic", lambda: next(times) / 20)
     measuring.deadline = 60.0
     measuring._part(part, until)
     assert [len(found) for found in measuring.throughput.values()] == [rounds]
 
 
 def test_null_blk_takes_large_requests_where_it_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmcrypt_inline.devices.MODULES", tmp_path)
-    monkeypatch.setattr("dmcrypt_inline.devices.CONFIGFS", tmp_path)
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.MODULES", tmp_path)
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.CONFIGFS", tmp_path)
     (tmp_path / "null_blk").mkdir()
     written: dict[str, str] = {}
     made = Path.mkdir
@@ -232,7 +233,7 @@ def test_null_blk_takes_large_requests_where_it_can(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(
         Path, "rmdir", lambda path: written.update((each.name, each.read_text()) for each in path.iterdir())
     )
-    monkeypatch.setattr("dmcrypt_inline.devices._device", lambda node, _: Device(node, SIZE >> 9))
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices._device", lambda node, _: Device(node, SIZE >> 9))
     with opened("null_blk irqmode=0", nothing) as device:
         assert device.node == "/dev/nullb7"
     assert (written["max_sectors"], written["irqmode"]) == ("2048", "0")
@@ -253,8 +254,8 @@ def test_the_user_s_device_is_looked_at_again_before_it_is_opened(
         if len(steps) > 2:
             raise UserError("another device")
 
-    monkeypatch.setattr("dmcrypt_inline.devices.opened", opened_disk)
-    monkeypatch.setattr("dmcrypt_inline.measure.check_again", check_again)
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.opened", opened_disk)
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.measure.check_again", check_again)
     monkeypatch.setattr(Sampler, "samples", lambda *_: [Sample(1, 1.0, 1 << 20, 1, {}, {}, {}, 0)])
     device = UserDevice("/dev/sdz", 2048)
     plan = Plan("small", tuple(Cell(replace(load, scheduler=""), RAW, RAW) for load in LOADS), 60.0, rounds=1)

@@ -6,7 +6,7 @@ import ast
 import subprocess
 import sys
 
-from dmcrypt_inline.paths import REPO
+from dmcrypt_inline.common.paths import REPO
 
 ENTRY = REPO / "tools" / "dmcrypt-inline"
 AS_ANOTHER = "import runpy, sys; sys.version_info = {version}; runpy.run_path({path!r}, run_name='__main__')"

@@ -12,15 +12,19 @@ import pytest
 import synthetic
 from small import kernel_tree, make_target
 
-from dmcrypt_inline import check_linux, cli, figures, lint, mails, measurements
-from dmcrypt_inline.base import prepare_base
-from dmcrypt_inline.checks import Failed, Queue, Skipped
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.gitrepo import resolve
-from dmcrypt_inline.measurements import Results, to_json
-from dmcrypt_inline.paths import REPO
-from dmcrypt_inline.series import apply_series
-from dmcrypt_inline.targets import TARGETS
+from dmcrypt_inline.bench.inguest import measurements
+from dmcrypt_inline.bench.inguest.measurements import Results, to_json
+from dmcrypt_inline.checks import linux, sources
+from dmcrypt_inline.checks.checklist import Failed, Queue, Skipped
+from dmcrypt_inline.commands import cli
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.common.gitrepo import resolve
+from dmcrypt_inline.common.paths import REPO
+from dmcrypt_inline.report import figures
+from dmcrypt_inline.trees import mails
+from dmcrypt_inline.trees.base import prepare_base
+from dmcrypt_inline.trees.series import apply_series
+from dmcrypt_inline.trees.targets import TARGETS
 
 
 @pytest.fixture
@@ -35,7 +39,7 @@ def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "tools").mkdir()
     target = replace(TARGETS["linux-5.8"], cover=tmp_path / "cover-letter.txt")
     monkeypatch.setattr(figures, "TARGETS", {"linux-5.8": target})
-    monkeypatch.setattr("dmcrypt_inline.targets.TARGETS", {"linux-5.8": target})
+    monkeypatch.setattr("dmcrypt_inline.trees.targets.TARGETS", {"linux-5.8": target})
     return tmp_path
 
 
@@ -207,9 +211,9 @@ def test_the_cover_letter_stays_one(copies: Path) -> None:
 
 def test_the_check_of_the_sources(copies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     python = Path(sys.prefix) / "bin"
-    monkeypatch.setattr(lint, "REPO", copies)
+    monkeypatch.setattr(sources, "REPO", copies)
     with pytest.raises(Skipped, match="no results are kept in tools/figures yet"):
-        lint._figures(python, copies / "log")
+        sources._figures(python, copies / "log")
     # The tools of a clone whose results and README do not agree.
     clone = copies / "clone"
     clone.mkdir()
@@ -221,9 +225,9 @@ def test_the_check_of_the_sources(copies: Path, monkeypatch: pytest.MonkeyPatch)
     kept.mkdir()
     write(kept / "linux-5.8.json", synthetic.results(synthetic.w1()))
     monkeypatch.setattr(figures, "FIGURES", kept)
-    monkeypatch.setattr(lint, "TOOLS", clone / "tools")
+    monkeypatch.setattr(sources, "TOOLS", clone / "tools")
     with pytest.raises(Failed, match=r"README\.md is not what tools/figures/linux-5\.8\.json "):
-        lint._figures(python, copies / "log")
+        sources._figures(python, copies / "log")
 
 
 def test_the_check_of_the_queue(
@@ -234,12 +238,12 @@ def test_the_check_of_the_queue(
     queue = Queue(target, tree, tree, tmp_path / "log")
     monkeypatch.setattr(figures, "FIGURES", tmp_path)
     with pytest.raises(Skipped, match="no results are kept"):
-        check_linux._figures(queue)
+        linux._figures(queue)
 
     def measured_on(driver: str | None, queue_hash: str) -> None:
         environment = {**synthetic.ENVIRONMENT, "modules": {"series": driver}, "queue_hash": queue_hash}
         write(figures.results_of(target), replace(synthetic.results(()), environment=environment))
-        check_linux._figures(queue)
+        linux._figures(queue)
 
     capsys.readouterr()
     driver = resolve(tree.path, f"{tree.series}:{target.source}", queue.log)
@@ -253,4 +257,4 @@ def test_the_check_of_the_queue(
     counted = {**synthetic.ENVIRONMENT, "modules": {"series": "0" * 40}, "accel": "icount"}
     write(figures.results_of(target, "icount"), replace(synthetic.results(()), environment=counted))
     with pytest.raises(Failed, match=r"\.icount\.json was measured on dm-crypt\.c 0000"):
-        check_linux._figures(queue)
+        linux._figures(queue)

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from guests import CRYPTSETUP, stand_in, user_mode
 
-from dmcrypt_inline import accel
-from dmcrypt_inline.build import Kernel
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.guest import GuestResult, run_guest
-from dmcrypt_inline.machine import Machine
-from dmcrypt_inline.run import CommandError
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.common.run import CommandError
+from dmcrypt_inline.guests import accel
+from dmcrypt_inline.guests.guest import GuestResult, run_guest
+from dmcrypt_inline.guests.machine import Machine
+from dmcrypt_inline.kernels.build import Kernel
 
 
 def boot(
@@ -115,7 +115,7 @@ def test_a_guest_that_is_stopped_cannot_complain_of_that(kernel: Kernel, tmp_pat
 
 
 def test_a_missing_virtme_run_is_an_error(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmcrypt_inline.host.python_env", lambda: tmp_path / "nowhere")
+    monkeypatch.setattr("dmcrypt_inline.common.host.python_env", lambda: tmp_path / "nowhere")
     with pytest.raises(CommandError, match="could not start"):
         boot(kernel, tmp_path)
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from guests import CRYPTSETUP, make_guests, make_kernel, make_tests, module, stand_in
 
-from dmcrypt_inline import guest_tests, mutants
-from dmcrypt_inline.build import USER_MODE, Kernel
-from dmcrypt_inline.complaints import scan
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.ktap import parse
-from dmcrypt_inline.targets import DEFAULT, get_target
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.guests.complaints import scan
+from dmcrypt_inline.kernels.build import USER_MODE, Kernel
+from dmcrypt_inline.proofs import guest_tests, mutants
+from dmcrypt_inline.proofs.ktap import parse
+from dmcrypt_inline.trees.targets import DEFAULT, get_target
 
 
 def test_complaints_are_blamed_on_the_test_that_ran() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dmcrypt_inline.history import history_of, with_history
+from dmcrypt_inline.trees.history import history_of, with_history
 
 HEAD = "From: A <a@host.example>\nSubject: [PATCH] a: b\n\nBecause.\n---\n"
 STAT = " a/b.c | 2 +-\n 1 file changed, 1 insertion(+), 1 deletion(-)\n"

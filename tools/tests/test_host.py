@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline import host
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.paths import cache_dir
-from dmcrypt_inline.targets import TOOLS
+from dmcrypt_inline.common import host
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.common.paths import TOOLS, cache_dir
 
 
 @pytest.fixture
@@ -104,7 +103,7 @@ def test_a_stage_goes_on_in_the_environment(tmp_path: Path) -> None:
         "import sys\n"
         f"sys.path.insert(0, {str(TOOLS)!r})\n"
         "from pathlib import Path\n"
-        "from dmcrypt_inline import host\n"
+        "from dmcrypt_inline.common import host\n"
         f"host.python_env = lambda: Path({sys.prefix!r})\n"
         "host.enter_python_env()\n"
         "import matplotlib\n"

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from dmcrypt_inline import mappings, measure
-from dmcrypt_inline.cleanup import TRIES, retried
-from dmcrypt_inline.devices import Device, opened
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.measurements import Load
-from dmcrypt_inline.run import CommandError, Completed, run
-from dmcrypt_inline.sampling import Sampler
-from dmcrypt_inline.workloads import NULL, Plan
+from dmcrypt_inline.bench.inguest import mappings, measure
+from dmcrypt_inline.bench.inguest.devices import Device, opened
+from dmcrypt_inline.bench.inguest.measurements import Load
+from dmcrypt_inline.bench.inguest.sampling import Sampler
+from dmcrypt_inline.bench.inguest.workloads import NULL, Plan
+from dmcrypt_inline.common.cleanup import TRIES, retried
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.common.run import CommandError, Completed, run
 
 LOAD = Load("W1", "a file", NULL, 512, "read", (4096, 4096), 1, 1)
 PLAN = Plan("small", (), 10.0, runtime=20.0, warm_up=0.1)
@@ -59,7 +59,7 @@ def test_an_interrupted_measurement_says_so(
     def interrupted(_: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dmcrypt_inline.orders.read", interrupted)
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.orders.read", interrupted)
     assert measure.main([str(tmp_path / "order.json"), str(tmp_path)]) == 1
     assert capsys.readouterr().out == "FAILED: interrupted\n"
     assert not (tmp_path / "end.json").exists()
@@ -86,8 +86,8 @@ def test_fio_ends_before_an_exception_goes_on(tmp_path: Path, disk: Path, monkey
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dmcrypt_inline.sampling.run", noted)
-    monkeypatch.setattr("dmcrypt_inline.accounting.machine", interrupted)
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.sampling.run", noted)
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.accounting.machine", interrupted)
     with Sampler(tmp_path / "results", read_only=True) as sampler:
         begin = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
@@ -109,7 +109,7 @@ def test_a_sample_of_a_file_and_no_write_to_what_is_only_read(tmp_path: Path, di
 
 
 def test_what_others_look_into_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmcrypt_inline.cleanup.PAUSE", 0)
+    monkeypatch.setattr("dmcrypt_inline.common.cleanup.PAUSE", 0)
     results: list[str | UserError] = [UserError("busy"), UserError("busy"), "done"]
 
     def action() -> str:
@@ -194,7 +194,7 @@ def test_what_cannot_be_removed_is_told(capsys: pytest.CaptureFixture[str]) -> N
 def sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No modules, no RAM disk, and a configfs of plain directories."""
     for name, path in (("MODULES", "module"), ("CONFIGFS", "nullb"), ("RAM_DISK", "ram0")):
-        monkeypatch.setattr(f"dmcrypt_inline.devices.{name}", tmp_path / path)
+        monkeypatch.setattr(f"dmcrypt_inline.bench.inguest.devices.{name}", tmp_path / path)
     (tmp_path / "nullb").mkdir()
     (tmp_path / "module").mkdir()
     return tmp_path

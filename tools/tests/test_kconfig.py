@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.kconfig import check_config, declared_options, merge_fragments, parse_config
-from dmcrypt_inline.targets import TARGETS
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.kernels.kconfig import check_config, declared_options, merge_fragments, parse_config
+from dmcrypt_inline.trees.targets import TARGETS
 
 CONFIG = """\
 # Linux/x86 5.10.262 Kernel Configuration

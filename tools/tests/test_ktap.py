@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dmcrypt_inline.ktap import Claim, parse
+from dmcrypt_inline.proofs.ktap import Claim, parse
 
 
 def test_reads_claims_skips_and_diagnostics() -> None:

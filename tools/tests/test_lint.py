@@ -1,4 +1,4 @@
-"""lint.py: every check of the sources finds what it is there for."""
+"""checks/sources.py: every check of the sources finds what it is there for."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from pathlib import Path
 import pytest
 from small import MISSPELLED, git_tree, make_target
 
-from dmcrypt_inline import lint
-from dmcrypt_inline.checks import Failed, Skipped
+from dmcrypt_inline.checks import sources
+from dmcrypt_inline.checks.checklist import Failed, Skipped
 
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository of a few files in place of ours."""
     place = git_tree(tmp_path / "repository", None)
-    monkeypatch.setattr(lint, "REPO", place)
+    monkeypatch.setattr(sources, "REPO", place)
     return place
 
 
 def test_sources_are_what_is_tracked_or_to_be(repository: Path) -> None:
     (repository / "new.sh").write_text("echo\n")
     (repository / "ignored.o").touch()
-    assert [path.name for path in lint.sources()] == [".gitignore", "Makefile", "dm-crypt.c", "new.sh"]
+    assert [path.name for path in sources.sources()] == [".gitignore", "Makefile", "dm-crypt.c", "new.sh"]
 
 
 def test_scripts_are_found_by_suffix_or_first_line(repository: Path) -> None:
@@ -33,67 +33,67 @@ def test_scripts_are_found_by_suffix_or_first_line(repository: Path) -> None:
     (repository / "c").write_text("#!/usr/bin/env python3\n")
     (repository / "d.sh").write_text("\n")
     (repository / "e.py").write_text("\n")
-    assert [path.name for path in lint.shell_sources()] == ["a", "b", "d.sh"]
-    assert [path.name for path in lint.python_sources()] == ["c", "e.py"]
+    assert [path.name for path in sources.shell_sources()] == ["a", "b", "d.sh"]
+    assert [path.name for path in sources.python_sources()] == ["c", "e.py"]
 
 
 def test_shell_mistakes_fail(repository: Path, tmp_path: Path) -> None:
     with pytest.raises(Skipped):
-        lint._shellcheck(tmp_path / "log")
+        sources._shellcheck(tmp_path / "log")
     (repository / "a.sh").write_text("#!/bin/sh\nrm $1\n")
     if not Path("/usr/bin/shellcheck").exists():
         pytest.skip("shellcheck is not installed")
     with pytest.raises(Failed, match="SC2086"):
-        lint._shellcheck(tmp_path / "log")
+        sources._shellcheck(tmp_path / "log")
 
 
 def test_a_linter_that_complains_fails(tmp_path: Path) -> None:
-    lint._silent(["true"], tmp_path / "log")
+    sources._silent(["true"], tmp_path / "log")
     with pytest.raises(Failed, match="bad"):
-        lint._silent(["sh", "-c", "echo bad; exit 1"], tmp_path / "log")
+        sources._silent(["sh", "-c", "echo bad; exit 1"], tmp_path / "log")
 
 
 def test_spelling_mistakes_fail(repository: Path, tmp_path: Path) -> None:
     tools = Path(sys.executable).parent
-    lint._codespell(tools, tmp_path / "log")
+    sources._codespell(tools, tmp_path / "log")
     (repository / "a").write_text("rec" + "ieve\n")
     with pytest.raises(Failed, match="receive"):
-        lint._codespell(tools, tmp_path / "log")
+        sources._codespell(tools, tmp_path / "log")
 
 
 def test_mistakes_in_a_workflow_fail(repository: Path, tmp_path: Path) -> None:
     tools = Path(sys.executable).parent
     with pytest.raises(Skipped):
-        lint._workflows(tools, tmp_path / "log")
+        sources._workflows(tools, tmp_path / "log")
     workflow = repository / ".github" / "workflows" / "ci.yml"
     workflow.parent.mkdir(parents=True)
     good = "on: push\njobs:\n  a:\n    runs-on: x\n    steps:\n      - run: make check\n"
     workflow.write_text(good)
     (repository / "Makefile").write_text(".PHONY: test check\n")
-    lint._workflows(tools, tmp_path / "log")
+    sources._workflows(tools, tmp_path / "log")
     workflow.write_text(good.replace("make check", "make checks"))
     with pytest.raises(Failed, match="the Makefile has no checks"):
-        lint._workflows(tools, tmp_path / "log")
+        sources._workflows(tools, tmp_path / "log")
     workflow.write_text(good.replace("runs-on", "runs-in"))
     with pytest.raises(Failed, match="runs-in"):
-        lint._workflows(tools, tmp_path / "log")
+        sources._workflows(tools, tmp_path / "log")
 
 
 def test_a_registry_s_host_fails(repository: Path, tmp_path: Path) -> None:
     tools = Path(sys.executable).parent
-    lint._no_hosts(tools, tmp_path / "log")
+    sources._no_hosts(tools, tmp_path / "log")
     from pip._internal.models.index import PyPI  # noqa: PLC0415  (the name must not be written here)
 
     (repository / "a").write_text(f"see https://{PyPI.netloc}/simple\n")
     with pytest.raises(Failed, match="a:1: "):
-        lint._no_hosts(tools, tmp_path / "log")
+        sources._no_hosts(tools, tmp_path / "log")
 
 
 def test_a_path_of_this_machine_fails(repository: Path) -> None:
-    lint._no_paths()
+    sources._no_paths()
     (repository / "a").write_text(f"cd {repository}/tools\n")
     with pytest.raises(Failed, match="a:1: "):
-        lint._no_paths()
+        sources._no_paths()
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_path_of_this_machine_fails(repository: Path) -> None:
 )
 def test_find_words(tmp_path: Path, line: str, found: bool) -> None:
     (tmp_path / "file").write_text(line + "\n")
-    assert bool(lint.find_words(["/src"], [tmp_path / "file"], not_after="./-")) == found
+    assert bool(sources.find_words(["/src"], [tmp_path / "file"], not_after="./-")) == found
 
 
 def test_what_quotes_others_is_no_source_to_spell(
@@ -121,10 +121,10 @@ def test_what_quotes_others_is_no_source_to_spell(
         patches=repository,
         recipe=replace(target.recipe, patch=repository / "to_base", exact=repository / "to_tag"),
     )
-    monkeypatch.setattr(lint, "TARGETS", {"small": moved})
+    monkeypatch.setattr(sources, "TARGETS", {"small": moved})
     for name in ("to_base", "to_tag", "0001-a.patch"):
         (repository / name).write_text(MISSPELLED)
-    lint._codespell(Path(sys.prefix) / "bin", tmp_path / "log")
+    sources._codespell(Path(sys.prefix) / "bin", tmp_path / "log")
     (repository / "else").write_text(MISSPELLED)
     with pytest.raises(Failed, match="else:1"):
-        lint._codespell(Path(sys.prefix) / "bin", tmp_path / "log")
+        sources._codespell(Path(sys.prefix) / "bin", tmp_path / "log")

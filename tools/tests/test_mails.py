@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dmcrypt_inline.mails import cover_problems, index_problems, parse_mail, patch_problems
+from dmcrypt_inline.trees.mails import cover_problems, index_problems, parse_mail, patch_problems
 
 PREFIXES = ("dm crypt: ", "selftests: ")
 AUTHOR = "A Long Name Of Some Maintainers <maintainers@users.noreply.host.example>"

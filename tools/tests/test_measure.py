@@ -1,4 +1,4 @@
-"""fio.py, accounting.py, mappings.py, devices.py, bench.py: texts in, values out."""
+"""fio.py, accounting.py, mappings.py, devices.py, gather.py: texts in, values out."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from dmcrypt_inline import accounting, fio, mappings, measurements
-from dmcrypt_inline.devices import Device, opened, parameters, set_up
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.here import suited
-from dmcrypt_inline.measurements import Load
-from dmcrypt_inline.outcome import About, finish, gather, kept_on_failure
-from dmcrypt_inline.run import Completed
-from dmcrypt_inline.workloads import NULL, PLANS, Cell, Plan
+from dmcrypt_inline.bench.gather import About, finish, gather, kept_on_failure
+from dmcrypt_inline.bench.inguest import accounting, fio, mappings, measurements
+from dmcrypt_inline.bench.inguest.devices import Device, opened, parameters, set_up
+from dmcrypt_inline.bench.inguest.measurements import Load
+from dmcrypt_inline.bench.inguest.workloads import NULL, PLANS, Cell, Plan
+from dmcrypt_inline.bench.running_kernel import suited
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.common.run import Completed
 
 REAL = (Path(__file__).parent / "bench" / "fio.json").read_text()
 LOAD = Load("W1", "brd", NULL, 512, "read", (4096, 4096), 1, 1)
@@ -214,7 +214,7 @@ def test_device_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(UserError, match="is not there"), opened(str(tmp_path / "none"), nothing):
         pass
-    monkeypatch.setattr("dmcrypt_inline.devices.BLOCK", tmp_path)
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.BLOCK", tmp_path)
     queue = tmp_path / "ram0" / "queue"
     queue.mkdir(parents=True)
     (queue / "scheduler").write_text("none [mq-deadline] kyber\n")

@@ -10,11 +10,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.measurements import MODES, RAW, Load, Measurement, Results, Sample, read, to_json
-from dmcrypt_inline.results import Environment, version
-from dmcrypt_inline.targets import TOOLS
-from dmcrypt_inline.workloads import PLANS
+from dmcrypt_inline.bench.inguest.measurements import MODES, RAW, Load, Measurement, Results, Sample, read, to_json
+from dmcrypt_inline.bench.inguest.workloads import PLANS
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.common.paths import TOOLS
+from dmcrypt_inline.guests.environment import Environment, version
 
 SCHEMA: dict[str, Any] = json.loads((TOOLS / "results.schema.json").read_text())
 LOAD = Load("W1", "brd", "null", 512, "read", (4096, 4096), 1, 1)

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from small import AFTER, SOURCE, git, git_tree, make_target
 
-from dmcrypt_inline import outbox
-from dmcrypt_inline.base import prepare_base
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.outbox import Posting, Recipients
-from dmcrypt_inline.series import Tree, apply_series
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.trees import outbox
+from dmcrypt_inline.trees.base import prepare_base
+from dmcrypt_inline.trees.outbox import Posting, Recipients
+from dmcrypt_inline.trees.series import Tree, apply_series
 
 SENDER = "A Sender <sender@host.example>"
 WHOM = Recipients(("A Maintainer <m@host.example>",), ("dm-devel@host.example", "all@host.example"))

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline import paths
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.run import run
+from dmcrypt_inline.common import paths
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.common.run import run
 
 TOOLS = Path(__file__).resolve().parents[1]
 
@@ -44,7 +44,7 @@ def test_a_killed_run_leaves_no_entry_and_the_next_one_clears_up(tmp_path: Path)
     script = (
         f"import sys, time; sys.path.insert(0, {str(TOOLS)!r})\n"
         "from pathlib import Path\n"
-        "from dmcrypt_inline.paths import publish\n"
+        "from dmcrypt_inline.common.paths import publish\n"
         "def make(part):\n"
         "    (part / 'half').touch()\n"
         "    print('up', flush=True)\n"
@@ -66,7 +66,7 @@ def test_a_concurrent_run_waits_and_takes_what_the_first_made(tmp_path: Path) ->
     script = (
         f"import sys, time; sys.path.insert(0, {str(TOOLS)!r})\n"
         "from pathlib import Path\n"
-        "from dmcrypt_inline.paths import publish\n"
+        "from dmcrypt_inline.common.paths import publish\n"
         "def make(part):\n"
         "    print('up', flush=True)\n"
         "    time.sleep(1)\n"
@@ -86,8 +86,8 @@ def test_a_program_that_outlives_a_killed_run_keeps_its_lock(tmp_path: Path) -> 
     script = (
         f"import sys; sys.path.insert(0, {str(TOOLS)!r})\n"
         "from pathlib import Path\n"
-        "from dmcrypt_inline.paths import publish\n"
-        "from dmcrypt_inline.run import run\n"
+        "from dmcrypt_inline.common.paths import publish\n"
+        "from dmcrypt_inline.common.run import run\n"
         f"place = Path({str(tmp_path)!r})\n"
         "def make(part):\n"
         "    run(['sh', '-c', f'touch {place}/up; sleep 1; touch {place}/down'], log=place / 'log', timeout=60)\n"

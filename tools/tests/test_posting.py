@@ -1,4 +1,4 @@
-"""posting.py: the sub-commands that maintain a queue, as far as their stages are not tested by themselves."""
+"""commands/posting.py: the sub-commands that maintain a queue, as far as their stages are not tested by themselves."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 from small import SOURCE, git, kernel_tree, make_target
 
-from dmcrypt_inline import commands, posting, selftests
-from dmcrypt_inline.base import prepare_base
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.refresh import write_back
-from dmcrypt_inline.series import Tree, apply_series
-from dmcrypt_inline.targets import Target
+from dmcrypt_inline.commands import posting, stages
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.trees import selftests
+from dmcrypt_inline.trees.base import prepare_base
+from dmcrypt_inline.trees.refresh import write_back
+from dmcrypt_inline.trees.series import Tree, apply_series
+from dmcrypt_inline.trees.targets import Target
 
 
 @dataclass(frozen=True)
-class Here(commands.Request):
+class Here(stages.Request):
     """A request for a target of ours, on a base of ours."""
 
     place: Path = Path()
@@ -29,7 +30,7 @@ class Here(commands.Request):
 @pytest.mark.parametrize("own", [{}, {"LINUX": Path("a"), "CRYPTSETUP": Path("b")}])
 def test_am_wants_one_tree(own: dict[str, Path]) -> None:
     with pytest.raises(UserError, match="onto which tree"):
-        posting.am(commands.Request(None, own, None))
+        posting.am(stages.Request(None, own, None))
 
 
 def test_the_tree_may_be_edited_after_refresh_selftests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +39,7 @@ def test_the_tree_may_be_edited_after_refresh_selftests(tmp_path: Path, monkeypa
     (directory / "Makefile").write_text("all:\n")
     monkeypatch.setattr(selftests, "SELFTESTS", directory)
     target = make_target(tmp_path)
-    monkeypatch.setattr(commands, "TARGETS", {target.name: target})
+    monkeypatch.setattr("dmcrypt_inline.commands.request.TARGETS", {target.name: target})
     request = Here(None, {}, None, place=kernel_tree(tmp_path / "linux"))
     tree = request.tree(target).path
     in_tree = tree / selftests.IN_TREE / "Makefile"

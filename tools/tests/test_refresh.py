@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from small import PATCH, SOURCE, git, kernel_tree, make_target
 
-from dmcrypt_inline import refresh, selftests
-from dmcrypt_inline.base import BaseTree, prepare_base
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.refresh import EDITED, write_back
-from dmcrypt_inline.series import Tree, apply_series
-from dmcrypt_inline.targets import Target
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.trees import refresh, selftests
+from dmcrypt_inline.trees.base import BaseTree, prepare_base
+from dmcrypt_inline.trees.refresh import EDITED, write_back
+from dmcrypt_inline.trees.series import Tree, apply_series
+from dmcrypt_inline.trees.targets import Target
 
 
 @dataclass(frozen=True)

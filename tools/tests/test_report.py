@@ -13,11 +13,13 @@ from browser import BROWSER, DARK, LIGHT, contrast, faults, look, screenshot
 from PIL import Image
 from synthetic import POSTING, measurement
 
-from dmcrypt_inline import cli, host, report, tables
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.measurements import RAW, to_json
-from dmcrypt_inline.palette import COLOURS, INK, PAPER, Colour
-from dmcrypt_inline.paths import build_dir
+from dmcrypt_inline.bench.inguest.measurements import RAW, to_json
+from dmcrypt_inline.commands import cli
+from dmcrypt_inline.common import host
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.common.paths import build_dir
+from dmcrypt_inline.report import pages, tables
+from dmcrypt_inline.report.palette import COLOURS, INK, PAPER, Colour
 
 CHARTS = (
     *("w1", "w2-throughput", "w2-iops", "w2-latency", "w3-schedulers", "w3-requests", "w4-distribution", "w4-added"),
@@ -28,26 +30,26 @@ WINDOWS = [(width, scheme) for width in (1280, 390) for scheme in (LIGHT, DARK)]
 
 
 @pytest.fixture(scope="module")
-def made() -> report.Report:
+def made() -> pages.Report:
     """The report of everything there can be."""
-    return report.build(synthetic.results())
+    return pages.build(synthetic.results())
 
 
 @pytest.fixture(scope="module")
 def small() -> str:
     """The page of one workload, which is drawn quickly."""
-    return report.build(synthetic.results(synthetic.w1())).html
+    return pages.build(synthetic.results(synthetic.w1())).html
 
 
 def test_a_counting_clock_is_named() -> None:
     results = synthetic.results(synthetic.w1())
-    assert "time" not in dict(report.facts(results))
+    assert "time" not in dict(pages.facts(results))
     counted = replace(results, environment={**synthetic.ENVIRONMENT, "accel": "icount"})
-    assert "each instruction" in dict(report.facts(counted))["time"]
+    assert "each instruction" in dict(pages.facts(counted))["time"]
 
 
 @pytest.mark.parametrize(("width", "scheme"), WINDOWS)
-def test_a_browser_shows_every_chart(made: report.Report, tmp_path: Path, width: int, scheme: str) -> None:
+def test_a_browser_shows_every_chart(made: pages.Report, tmp_path: Path, width: int, scheme: str) -> None:
     assert shutil.which(BROWSER), f"install the Debian packages {' '.join(host.PACKAGES['report'])} to run this test"
     seen = look(made.html, tmp_path, width, scheme)
     assert seen["width"] == width
@@ -87,11 +89,11 @@ def test_what_is_wrong_with_a_page_is_seen(small: str, tmp_path: Path, old: str,
     assert any(expected in fault for fault in faults(look(broken, tmp_path, 390, LIGHT), ["w1"]))
 
 
-def test_the_page_needs_nothing_beside_itself(made: report.Report) -> None:
+def test_the_page_needs_nothing_beside_itself(made: pages.Report) -> None:
     assert not re.search(r"<(script|link|img|iframe|object)\b|\bsrc=|@import|url\((?!#)|href=\"(?!#)", made.html)
 
 
-def test_every_id_is_there_once_and_every_reference_leads_somewhere(made: report.Report) -> None:
+def test_every_id_is_there_once_and_every_reference_leads_somewhere(made: pages.Report) -> None:
     ids = re.findall(r'\bid="([^"]*)"', made.html)
     assert sorted(ids) == sorted(set(ids))
     references = set(re.findall(r'(?:url\(|href=")#([^)"]*)', made.html))
@@ -100,7 +102,7 @@ def test_every_id_is_there_once_and_every_reference_leads_somewhere(made: report
 
 
 def test_what_was_not_measured_is_said() -> None:
-    made = report.build(synthetic.results(synthetic.w1(), cut_short="out of time"))
+    made = pages.build(synthetic.results(synthetic.w1(), cut_short="out of time"))
     for workload in ("W2", "W3", "W4", "W5", "curves"):
         assert f"{workload} was not measured in this run." in made.html
         assert f"{workload} was not measured in this run." in made.markdown
@@ -115,7 +117,7 @@ def test_a_cell_without_counterpart_has_no_ratio() -> None:
     ((_, rows),) = tables.ratios(synthetic.results(only), "W1").groups
     assert [row[0] for row in rows] == ["mine:both", "series:both"]
     assert {row[1:4] for row in rows} == {("-", "", "-")}
-    assert "series:both" in report.build(synthetic.results(only)).html
+    assert "series:both" in pages.build(synthetic.results(only)).html
 
 
 def test_the_only_variant_is_compared_with_its_own_default_path() -> None:
@@ -127,11 +129,11 @@ def test_the_only_variant_is_compared_with_its_own_default_path() -> None:
     assert rows[1][2] == "faster"
 
 
-def test_a_base_with_the_flags_is_compared_mode_by_mode(made: report.Report) -> None:
+def test_a_base_with_the_flags_is_compared_mode_by_mode(made: pages.Report) -> None:
     assert "the base in the same mode" not in made.markdown + made.html
     cells = [measurement(POSTING, "base", mode) for mode in ("default", "both")]
     cells.append(measurement(POSTING, "series", "both", speed=1.25))
-    fixed = report.build(synthetic.results(cells))
+    fixed = pages.build(synthetic.results(cells))
     table = fixed.markdown.split("times that of the base in the same mode. ")[1].split("\n\n")[1]
     head, _, row = table.splitlines()
     assert "series:both" in head
@@ -139,7 +141,7 @@ def test_a_base_with_the_flags_is_compared_mode_by_mode(made: report.Report) -> 
     assert "times that of the base in the same mode" in fixed.html
 
 
-def test_the_summary_has_ratios_and_verdicts(made: report.Report) -> None:
+def test_the_summary_has_ratios_and_verdicts(made: pages.Report) -> None:
     start = made.markdown.index("Throughput, times that of base:default.")
     head, _, line = made.markdown[start:].split("\n\n")[1].splitlines()[:3]
     cells = dict(zip(*([cell.strip() for cell in each.strip("|").split("|")] for each in (head, line))))
@@ -153,7 +155,7 @@ def test_the_summary_has_ratios_and_verdicts(made: report.Report) -> None:
 def test_markup_in_a_name_stays_text() -> None:
     odd = replace(POSTING, device="<b>&")
     cells = [measurement(odd, *who) for who in ((RAW, RAW), ("base", "default"), ("<i>", "both"))]
-    page = report.build(synthetic.results(cells)).html
+    page = pages.build(synthetic.results(cells)).html
     assert "<b>&" not in page
     assert "<i>" not in page
     assert "&lt;i&gt;:both" in page
@@ -161,7 +163,7 @@ def test_markup_in_a_name_stays_text() -> None:
 
 def test_results_without_a_mapping_are_refused() -> None:
     with pytest.raises(UserError, match="nothing to report"):
-        report.build(synthetic.results([measurement(POSTING, RAW, RAW)]))
+        pages.build(synthetic.results([measurement(POSTING, RAW, RAW)]))
 
 
 @pytest.mark.parametrize("colour", COLOURS, ids=lambda colour: colour.name)

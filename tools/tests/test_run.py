@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.run import CommandError, run, stop_all
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.common.run import CommandError, run, stop_all
 
 
 def test_output_is_returned_and_appended_to_the_log(tmp_path: Path) -> None:
@@ -36,14 +36,14 @@ def test_programs_beside_each_other_keep_their_outputs_apart(tmp_path: Path) -> 
 
 
 def test_what_stays_in_the_background_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmcrypt_inline.run.GRACE", 0.2)
+    monkeypatch.setattr("dmcrypt_inline.common.run.GRACE", 0.2)
     begin = time.monotonic()
     assert run(["sh", "-c", "sleep 20 & echo done"], log=tmp_path / "log", timeout=10).output == "done\n"
     assert time.monotonic() - begin < 10
 
 
 def test_all_that_runs_can_be_stopped_from_another_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmcrypt_inline.run._stopping", threading.Event())
+    monkeypatch.setattr("dmcrypt_inline.common.run._stopping", threading.Event())
     begin = time.monotonic()
     with ThreadPoolExecutor(1) as pool:
         sleeping = pool.submit(run, ["sleep", "60"], log=tmp_path / "log", timeout=60)
@@ -112,7 +112,7 @@ def test_the_time_limit_kills_the_children_too(tmp_path: Path) -> None:
 
 
 def test_a_program_that_ignores_the_polite_signal_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmcrypt_inline.run.GRACE", 0.2)
+    monkeypatch.setattr("dmcrypt_inline.common.run.GRACE", 0.2)
     stubborn = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
     )
@@ -122,7 +122,7 @@ def test_a_program_that_ignores_the_polite_signal_is_killed(tmp_path: Path, monk
 
 
 def test_a_program_gets_the_time_that_its_cleanup_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmcrypt_inline.run.GRACE", 0.1)
+    monkeypatch.setattr("dmcrypt_inline.common.run.GRACE", 0.1)
     tidy = "trap 'sleep 1; echo tidied; exit 1' TERM; echo up; sleep 60 & wait"
     for grace, expected in ((None, "up\n"), (30.0, "up\ntidied\n")):
         with pytest.raises(CommandError) as caught:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from small import git, git_tree, make_target
 
-from dmcrypt_inline import selftests
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.paths import REPO
-from dmcrypt_inline.series import FORMAT, Tree
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.common.paths import REPO
+from dmcrypt_inline.trees import selftests
+from dmcrypt_inline.trees.series import FORMAT, Tree
 
 
 @pytest.fixture

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from small import AFTER, BEFORE, SOURCE, git, kernel_tree, make_target
 
-from dmcrypt_inline import gitrepo, series
-from dmcrypt_inline.base import prepare_base
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.paths import build_dir
-from dmcrypt_inline.run import Completed
-from dmcrypt_inline.series import Tree, apply_series, parse_series, read_series
-from dmcrypt_inline.targets import Target
+from dmcrypt_inline.common import gitrepo
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.common.paths import build_dir
+from dmcrypt_inline.common.run import Completed
+from dmcrypt_inline.trees import series
+from dmcrypt_inline.trees.base import prepare_base
+from dmcrypt_inline.trees.series import Tree, apply_series, parse_series, read_series
+from dmcrypt_inline.trees.targets import Target
 
 PATCH = "0001-dm-crypt-bump-the-version.patch"
 PAUSE = {"GIT_SEQUENCE_EDITOR": "echo break >>", **gitrepo.IDENTITY, **gitrepo.ISOLATED}
@@ -79,7 +80,7 @@ def test_the_queue_is_applied_one_commit_a_patch(target: Target, tmp_path: Path)
 def test_the_ids_are_the_same_on_every_machine(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = make(target, tmp_path)
     git(first.path, "checkout", "-q", "base")
-    monkeypatch.setattr("dmcrypt_inline.paths.BUILD", tmp_path / "elsewhere")
+    monkeypatch.setattr("dmcrypt_inline.common.paths.BUILD", tmp_path / "elsewhere")
     assert make(target, tmp_path).commits == first.commits
 
 

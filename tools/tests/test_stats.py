@@ -9,8 +9,8 @@ from itertools import combinations
 import pytest
 from synthetic import POSTING, measurement, results
 
-from dmcrypt_inline.measurements import RAW, Measurement
-from dmcrypt_inline.stats import (
+from dmcrypt_inline.bench.inguest.measurements import RAW, Measurement
+from dmcrypt_inline.bench.inguest.stats import (
     METRICS,
     Ratio,
     Spread,

@@ -1,4 +1,4 @@
-"""suites.py and inherited.py: which tests run where, and what is told of them."""
+"""suites.py and known_failures.py: which tests run where, and what is told of them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from guests import CRYPTSETUP, found_in, make_guests, module
 
-from dmcrypt_inline import guest_tests, mutants, suites
-from dmcrypt_inline.build import USER_MODE, Kernel, Module
-from dmcrypt_inline.complaints import scan
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.inherited import debt, settle
-from dmcrypt_inline.ktap import parse
-from dmcrypt_inline.machine import Machine
-from dmcrypt_inline.results import Counts
-from dmcrypt_inline.series import Tree
-from dmcrypt_inline.targets import get_target
+from dmcrypt_inline.common.counts import Counts
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.guests.complaints import scan
+from dmcrypt_inline.guests.machine import Machine
+from dmcrypt_inline.kernels.build import USER_MODE, Kernel, Module
+from dmcrypt_inline.proofs import guest_tests, mutants, suites
+from dmcrypt_inline.proofs.known_failures import debt, settle
+from dmcrypt_inline.proofs.ktap import parse
+from dmcrypt_inline.trees.series import Tree
+from dmcrypt_inline.trees.targets import get_target
 
 
 def machine(kernel: Kernel, place: Path) -> Machine:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline.contents import SEVERAL, Contents
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.run import Completed
-from dmcrypt_inline.userdevice import Facts, UserDevice, admitted, check_again, facts_of, may_write, named
+from dmcrypt_inline.bench.inguest.contents import SEVERAL, Contents
+from dmcrypt_inline.bench.inguest.userdevice import Facts, UserDevice, admitted, check_again, facts_of, may_write, named
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.common.run import Completed
 
 DISK = "/dev/sdz"
 FREE = Facts(DISK, (), (), (), (), (), (), Contents())
@@ -128,7 +128,7 @@ def test_programs_that_have_a_partition_open(trees: Trees, monkeypatch: pytest.M
         except KeyError:
             raise UserError("is no block device") from None
 
-    monkeypatch.setattr("dmcrypt_inline.userdevice.named", named_in_test)
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.userdevice.named", named_in_test)
     assert trees.facts().opened == ("12 (qemu)",)
 
 
@@ -146,8 +146,8 @@ def test_a_name_that_means_another_device_now(monkeypatch: pytest.MonkeyPatch) -
     def nothing(argv: Sequence[str]) -> Completed:
         raise AssertionError(f"nothing may be run: {argv}")
 
-    monkeypatch.setattr("dmcrypt_inline.userdevice.named", now.__getitem__)
-    monkeypatch.setattr("dmcrypt_inline.userdevice.admitted", admitted)
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.userdevice.named", now.__getitem__)
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.userdevice.admitted", admitted)
     check_again(before, nothing, writes=False)
     assert asked == []
     check_again(before, nothing, writes=True)
@@ -163,9 +163,11 @@ def test_what_somebody_holds_is_not_written_to(
 ) -> None:
     device = trees.sysfs / "device"
     device.write_text("")
-    monkeypatch.setattr("dmcrypt_inline.userdevice.SYSFS", trees.sysfs)
-    monkeypatch.setattr("dmcrypt_inline.userdevice.PROC", trees.proc)
-    monkeypatch.setattr("dmcrypt_inline.userdevice.named", lambda _: UserDevice(str(device), os.makedev(8, 1)))
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.userdevice.SYSFS", trees.sysfs)
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.userdevice.PROC", trees.proc)
+    monkeypatch.setattr(
+        "dmcrypt_inline.bench.inguest.userdevice.named", lambda _: UserDevice(str(device), os.makedev(8, 1))
+    )
 
     def exclusively(path: str, flags: int) -> int:
         assert (path, flags) == (str(device), os.O_RDONLY | os.O_EXCL)

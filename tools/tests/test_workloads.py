@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline import orders
-from dmcrypt_inline.errors import UserError
-from dmcrypt_inline.measurements import MODES, RAW, Load
-from dmcrypt_inline.orders import ALL_KINDS, BASE_KINDS, QUEUE_KINDS, TOGETHER, Order, Variant
-from dmcrypt_inline.stats import ENOUGH
-from dmcrypt_inline.workloads import AES, BASE, BRD, KIB, MIB, NULL, PLANS, QUEUE, Cell, Plan, get_plan
+from dmcrypt_inline.bench.inguest import orders
+from dmcrypt_inline.bench.inguest.measurements import MODES, RAW, Load
+from dmcrypt_inline.bench.inguest.orders import ALL_KINDS, BASE_KINDS, QUEUE_KINDS, TOGETHER, Order, Variant
+from dmcrypt_inline.bench.inguest.stats import ENOUGH
+from dmcrypt_inline.bench.inguest.workloads import AES, BASE, BRD, KIB, MIB, NULL, PLANS, QUEUE, Cell, Plan, get_plan
+from dmcrypt_inline.common.errors import UserError
 
 SERIES = Variant("series", QUEUE_KINDS, "variants/series.ko", strict=True)
 BASE_VARIANT = Variant("base", BASE_KINDS, "variants/base.ko", strict=True)

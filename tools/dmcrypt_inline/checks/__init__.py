@@ -1,0 +1,1 @@
+"""What needs no guest: the repository's own files, and each queue."""

@@ -1,0 +1,82 @@
+"""What the sub-commands do that maintain a queue and take it elsewhere: edit, refresh, am, outbox."""
+
+from __future__ import annotations
+
+from ..common.errors import UserError
+from ..common.paths import build_dir, log_dir
+from ..common.progress import say
+from ..trees import am as am_stage
+from ..trees import outbox as outbox_stage
+from ..trees import refresh as refresh_stage
+from ..trees import selftests
+from ..trees.base import prepare_exact
+from ..trees.series import apply_series
+from .request import Request
+
+
+def edit(request: Request) -> int:
+    """Make the tree, and say how its commits are edited and written back."""
+    made = request.tree(request.target())
+    name = made.target.name
+    say(f"{made.path}: {len(made.commits)} patches as commits on the branch queue, after the tag base")
+    say(f"  edit them with git as usual, for example:  git -C {made.path} rebase -i base")
+    say(f"  then write them back into the queue:       make refresh TARGET={name}")
+    return 0
+
+
+def refresh(request: Request) -> int:
+    """Write the commits of the tree back into the queue."""
+    target = request.target()
+    for line in refresh_stage.write_back(target, request.base(target)):
+        say(line)
+    return 0
+
+
+def refresh_selftests(request: Request) -> int:
+    """Put the files of selftests/dm-crypt into the patches that add them."""
+    for target in request.targets():
+        if target.is_kernel:
+            for line in selftests.refreshed(request.tree(target)):
+                say(line)
+            request.tree(target)  # of the files as they are now: what make refresh starts from
+    return 0
+
+
+def am(request: Request) -> int:
+    """The queue that suits the user's tree as a new branch there."""
+    named = request.target() if request.target_name else None
+    if len(request.own) != 1:
+        raise UserError(
+            "onto which tree? give one of LINUX= and CRYPTSETUP=, a git repository:\n    make am LINUX=~/src/linux"
+        )
+    [(variable, own)] = request.own.items()
+    for line in am_stage.carry(variable, own, named):
+        say(line)
+    return 0
+
+
+def outbox(request: Request) -> int:
+    """The queue as mails below build/<target>/outbox, its selftests in outbox-selftests beside it."""
+    target = request.target()
+    posting = outbox_stage.checked(request.posting)
+    base = request.base(target)
+    tree = apply_series(target, base)
+    exact = prepare_exact(target, base)
+    shown = tree if exact == base else apply_series(target, exact, target.tag)
+    log = log_dir(target.name) / "outbox.log"
+    commit = outbox_stage.base_commit_of(target, request.own.get(target.variable), log)
+    for thread in outbox_stage.threads(shown):
+        whom = outbox_stage.recipients(tree, thread.patches)
+        out = build_dir(target.name) / thread.directory
+        mails = outbox_stage.write(shown, thread, posting, whom, base_commit=commit, out=out)
+        say(f"{len(mails)} mails in {out}")
+        for word, addresses in (("to", whom.to), ("cc", whom.cc)):
+            for address in addresses:
+                say(f"  {word}: {address}")
+        if posting.version > 1:
+            say(f"  say in {mails[0].name} what has changed since version {posting.version - 1}; nothing here knows")
+        say(f"  to look at it once more:  git send-email --dry-run --no-thread {out}/*.patch")
+    if not commit:
+        say(f"no base-commit: give {target.variable}= a git tree that has the tag {target.tag}, or its files")
+    say("nothing is sent")
+    return 0

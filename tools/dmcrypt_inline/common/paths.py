@@ -1,0 +1,155 @@
+"""Where things lie, and how a cache entry comes to exist whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .errors import UserError
+from .progress import say
+from .run import CommandError
+
+REPO = Path(__file__).resolve().parents[3]
+TOOLS = REPO / "tools"
+BUILD = REPO / "build"
+
+GIB = 1 << 30
+SOURCE_TREE = 2 * GIB  # an unpacked kernel (1.1 GiB) and its git objects, with room to spare
+KERNEL_BUILD = 2 * GIB  # an O= directory of the small configs, debug information off
+
+
+def build_dir(target_name: str) -> Path:
+    """build/<target>: everything generated for one target (created when missing)."""
+    path = BUILD / target_name
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def log_dir(target_name: str) -> Path:
+    """build/<target>/log: what the programs wrote."""
+    path = build_dir(target_name) / "log"
+    path.mkdir(exist_ok=True)
+    return path
+
+
+def cache_dir() -> Path:
+    """The user's cache: downloads and builds keyed by content.
+
+    $DMCRYPT_INLINE_CACHE, or dmcrypt-inline below $XDG_CACHE_HOME or ~/.cache.
+    Raises UserError when it cannot be created.
+    """
+    given = os.environ.get("DMCRYPT_INLINE_CACHE")
+    above = os.environ.get("XDG_CACHE_HOME")
+    if given:
+        path = Path(given).absolute()
+    elif above:
+        path = Path(above).absolute() / "dmcrypt-inline"
+    else:
+        path = Path.home() / ".cache" / "dmcrypt-inline"
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"cannot create the cache directory {path}: {error.strerror}\n"
+            "  set DMCRYPT_INLINE_CACHE to a directory you can write to"
+        ) from error
+    return path
+
+
+def require_space(path: Path, need: int, what: str) -> None:
+    """Raise UserError unless `need` bytes are free where `path` lies (or will lie)."""
+    there = path
+    while not there.exists():
+        there = there.parent
+    free = shutil.disk_usage(there).free
+    if free < need:
+        raise UserError(
+            f"not enough disk space for {what}: {free / GIB:.1f} GiB free at {path}, {need / GIB:.1f} GiB needed\n"
+            "  make room there, or set DMCRYPT_INLINE_CACHE to a directory on another disk"
+        )
+
+
+@contextmanager
+def disk_guard(path: Path, need: int, what: str) -> Iterator[None]:
+    """Check `need` bytes at `path` first; turn "no space left" on the way into a UserError that names both."""
+    require_space(path, need, what)
+    try:
+        yield
+    except (OSError, CommandError) as error:
+        full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+        if isinstance(error, CommandError):
+            full = os.strerror(errno.ENOSPC) in error.completed.output
+        if not full:
+            raise
+        raise UserError(
+            f"the disk became full during {what}: {path} needs about {need / GIB:.1f} GiB\n"
+            "  make room there, or set DMCRYPT_INLINE_CACHE to a directory on another disk, and run again"
+        ) from error
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the exclusive lock of the entry `path`; waits while another run makes the same entry.
+
+    The programs we run inherit the lock: where we are killed and they go on
+    writing, the next run waits for them. Else it ends here, also for a program
+    that another thread has started meanwhile.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f".{path.name}.lock").open("w") as lock:
+        os.set_inheritable(lock.fileno(), True)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another run, or what a killed one left running, to end its work on {path}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)
+
+
+def publish(final: Path, make: Callable[[Path], None], need: int, what: str) -> Path:
+    """Make the directory `final` whole or not at all, and return it.
+
+    `make` fills a temporary sibling, which is then renamed; an interrupted run
+    leaves only that sibling, which the next run removes. `need` is in bytes.
+    Raises UserError when the disk is too small, and whatever `make` raises.
+    """
+    with locked(final):
+        if final.exists():
+            return final
+        prefix = f".{final.name}.part-"
+        for stale in final.parent.glob(f"{prefix}*"):
+            shutil.rmtree(stale)
+        with disk_guard(final, need, what):
+            part = Path(tempfile.mkdtemp(prefix=prefix, dir=final.parent))
+            try:
+                make(part)
+                part.chmod(0o755)
+                part.rename(final)
+            except BaseException:
+                shutil.rmtree(part, ignore_errors=True)
+                raise
+    return final
+
+
+def is_complete(path: Path, key: str) -> bool:
+    """Whether the directory `path` was stamped with `key` (see `stamp`)."""
+    try:
+        return (path / ".complete").read_text() == key
+    except OSError:
+        return False
+
+
+def stamp(path: Path, key: str) -> None:
+    """Mark `path` as whole: for what cannot be renamed (it holds its own path). Call it last, under `locked`."""
+    fresh = path / ".complete.part"
+    fresh.write_text(key)
+    fresh.rename(path / ".complete")

@@ -1,0 +1,1 @@
+"""Booting a kernel, and what it complains about."""

@@ -1,0 +1,1 @@
+"""From a tree to what is built of it: kernels, modules, cryptsetup."""

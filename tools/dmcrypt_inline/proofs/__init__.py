@@ -1,0 +1,1 @@
+"""Tests in guests, and what they prove."""

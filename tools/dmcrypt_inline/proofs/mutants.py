@@ -1,0 +1,126 @@
+"""Drivers that are wrong on purpose, and the tests that must find them so: what cannot fail proves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..common.counts import Counts
+from ..common.errors import UserError
+from ..common.progress import say
+from ..kernels.build import Module
+from ..trees.targets import Target
+from .guest_tests import WRONG, Guests, kselftests, wants_emulation
+
+GRACE = 2.0  # seconds: one complaint proves it
+SECONDS = 1200.0  # against a guest that hangs
+SAMPLE = 4
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A wrong variant: its patch on top of the series, and the tests that have to find it wrong."""
+
+    name: str
+    patch: Path
+    tests: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A mutant against one of its tests; `found` is what the test, or the kernel, said."""
+
+    mutant: str
+    test: str
+    proved: bool
+    found: str
+
+    @property
+    def name(self) -> str:
+        """What was proved: the test and what it found wrong."""
+        return f"{self.mutant} {self.test}"
+
+
+def mutants(target: Target) -> list[Mutant]:
+    """All of the target's. The line "Trips: <test>..." above a patch's diff names the tests.
+
+    Raises UserError as must_trip does.
+    """
+    return [Mutant(patch.stem, patch, must_trip(patch)) for patch in sorted((WRONG / target.name).glob("*.patch"))]
+
+
+def named(target: Target, wanted: Sequence[str]) -> list[Mutant]:
+    """The target's mutants with these names; all of them for none. Raises UserError for a name that there is not."""
+    known = mutants(target)
+    unknown = sorted(set(wanted) - {mutant.name for mutant in known})
+    if unknown:
+        there = "\n".join(f"    {mutant.name}" for mutant in known)
+        raise UserError(f"there is no wrong driver {', '.join(unknown)} in {WRONG / target.name}, but:\n{there}")
+    return [mutant for mutant in known if not wanted or mutant.name in wanted]
+
+
+def without_emulation(chosen: Sequence[Mutant]) -> list[Mutant]:
+    """Those that a kernel without debugging aids shows to be wrong, each with the tests that do it there."""
+    kept = [replace(it, tests=tuple(test for test in it.tests if not wants_emulation(test))) for it in chosen]
+    return [mutant for mutant in kept if mutant.tests]
+
+
+def sample(target: Target) -> list[Mutant]:
+    """A few mutants that need no emulation, each for a test of its own."""
+    by_test = {mutant.tests[0]: mutant for mutant in reversed(without_emulation(mutants(target)))}
+    found = [replace(mutant, tests=(test,)) for test, mutant in sorted(by_test.items())]
+    return found[:: max(1, len(found) // SAMPLE)][:SAMPLE]
+
+
+def must_trip(patch: Path) -> tuple[str, ...]:
+    """The tests that have to fail with a wrong variant, as 'group/name'.
+
+    Raises UserError when the patch names none, or one that does not exist.
+    """
+    known = {Path(test).name: test for test in kselftests()}
+    for line in patch.read_text().splitlines():
+        word, _, rest = line.partition(":")
+        if word == "Trips":
+            names = rest.split()
+            if names and all(name in known for name in names):
+                return tuple(known[name] for name in names)
+    raise UserError(
+        f"{patch} does not say which test must fail\n  it needs a line: Trips: <one or more of {', '.join(known)}>"
+    )
+
+
+def prove(guests: Guests, mutant: Mutant, module: Module) -> list[Proof]:
+    """Run a mutant's module against each of its tests, in guests of their own; says one line a proof."""
+    return [_prove(guests, module, test) for test in mutant.tests]
+
+
+def _prove(guests: Guests, module: Module, test: str) -> Proof:
+    name = Path(test).name
+    quiet = replace(guests, out=guests.out / f"{module.name}-{name}", on_line=None, grace=GRACE, fail_fast=True)
+    try:
+        [result] = quiet.run(module, [test], SECONDS)
+    except UserError as error:
+        proof = Proof(module.name, name, False, str(error))
+    else:
+        wrong = [claim.name for claim in result.report.claims if not claim.ok]
+        found = [*(complaint.first for complaint in result.complaints[:1]), *wrong[:1]]
+        proof = Proof(module.name, name, result.tripped, found[0] if found else "nothing")
+    say(f"{'ok' if proof.proved else 'not ok'} {name} finds {module.name} wrong: {proof.found}")
+    return proof
+
+
+def counts(proofs: Sequence[Proof]) -> Counts:
+    """A proof that succeeded has passed."""
+    proved = sum(proof.proved for proof in proofs)
+    return Counts(proved, len(proofs) - proved, 0)
+
+
+def table(proofs: Sequence[Proof]) -> str:
+    """Who caught what, as text: one line a mutant and test."""
+    width = max((len(proof.mutant) for proof in proofs), default=0)
+    lines = [f"{'wrong variant':{width}}  caught by"]
+    for proof in proofs:
+        by = proof.test if proof.proved else f"NOT BY {proof.test}"
+        lines.append(f"{proof.mutant:{width}}  {by}: {proof.found}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,80 @@
+"""make demo: tables and a LUKS2 volume in one boot, a short measurement in another, and its report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..bench import guest_run
+from ..bench.inguest.measurements import Results
+from ..bench.inguest.stats import default_of, ratio, spread, values
+from ..bench.inguest.workloads import W1_QUICK, Plan
+from ..common.paths import build_dir
+from ..common.progress import say
+from ..guests.guest import run_guest
+from ..guests.machine import Machine
+from . import figures, pages
+
+TIMEOUT = 300.0  # seconds for what is shown, which takes about 20 on 2 cores without KVM
+
+# Five rounds, however much they spread: fewer cannot tell a difference, more take longer than one waits for.
+PLAN = Plan("demo", W1_QUICK, seconds=240.0, rounds=5, within=1.0)
+NOISY = 0.25  # a spread above this says more about the machine than about the code
+
+# What the queue promises for W1: (mode of the series, direction, times the base's default path).
+PROMISES = (
+    ("both", "read", 6.0),
+    ("both", "write", 7.0),
+    ("default", "read", 0.97),
+    ("default", "write", 0.97),
+)
+
+
+def run(machine: Machine) -> int:
+    """Show the queue at work on the fast kernel; the modules are base and series.
+
+    Returns 0: figures are compared with what the queue promises and shown, but a
+    busy machine is no error. Raises UserError when a step in the guest fails or
+    the kernel complains.
+    """
+    kernel = machine.kernel
+    out = build_dir(kernel.target) / "demo"
+    chosen = machine.accel()
+    say(f"booting Linux {kernel.release} ({kernel.flavour}, {chosen}); console: {out / 'guest' / 'console.log'}")
+    run_guest(
+        kernel,
+        "demo.sh",
+        name="demo",
+        out=out / "guest",
+        accel=chosen,
+        timeout=TIMEOUT,
+        inputs={"variants/series.ko": machine.modules["series"].path},
+        env={"CRYPTSETUP_PREFIX": str(machine.cryptsetup.prefix)},
+        on_line=say,
+    ).require_success()
+    say("== Throughput: RAM disk, null cipher, 4k, one job")
+    measured = guest_run.run(machine, PLAN, {})
+    say(f"\n{figures.texts(measured.results).cover}")
+    for verdict in judge(measured.results):
+        say(verdict)
+    noisiest = max(measured.results.measurements, key=lambda cell: spread(values(cell)).iqr)
+    worst = spread(values(noisiest)).iqr
+    if worst > NOISY:
+        say(
+            f"do not rely on these figures: {noisiest.variant}:{noisiest.mode} {noisiest.load.rw} spreads over "
+            f"{worst:.0%} of its median; is the machine busy?"
+        )
+    return pages.write(measured.path)
+
+
+def judge(results: Results) -> Sequence[str]:
+    """Compare the medians of a run of PLAN with the promises: a line each, which begins with "kept" or "MISSED"."""
+    verdicts = []
+    for mode, way, promised in PROMISES:
+        wanted = ("series", mode, way)
+        [cell] = [cell for cell in results.measurements if (cell.variant, cell.mode, cell.load.rw) == wanted]
+        reference = default_of(results, cell)
+        found = ratio(cell, reference) if reference else None
+        measured = found.spread.median if found else 0.0
+        kept = "kept" if measured >= promised else "MISSED"
+        verdicts.append(f"{kept}: series:{mode} {way} {measured:.2f} of base:default, promised {promised:g}")
+    return verdicts

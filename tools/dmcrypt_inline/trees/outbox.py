@@ -1,0 +1,267 @@
+"""Stage 'posting': the queue as mails for git send-email, signed off by the person who sends. Nothing is sent."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from email.header import Header
+from email.utils import formataddr, formatdate, parseaddr
+from pathlib import Path
+
+from ..common.errors import UserError
+from ..common.gitrepo import git
+from ..common.paths import REPO, log_dir
+from ..common.run import run
+from .base import commit_taken
+from .mails import adds_selftests, parse_mail
+from .series import Tree, read_series
+from .targets import Target
+
+UNSEEN = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"  # would end a line of a header, or has no place in a mail
+WORD, LABEL = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+", r"[A-Za-z0-9-]+"
+ADDRESS = rf"{WORD}(?:\.{WORD})*@{LABEL}(?:\.{LABEL})*"
+PERSON = re.compile(rf'\s*"?([^<>@"{UNSEEN}]*[^<>@"\s{UNSEEN}])"?\s*<({ADDRESS})>\s*')
+LIST = re.compile(ADDRESS)
+TRAILER = re.compile(rf"[A-Z][A-Za-z]*(-[A-Za-z]+)*: [^\s{UNSEEN}][^{UNSEEN}]*")
+MBOX = "From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001"  # as git format-patch starts a mail
+WRITTEN = ".written"  # in the outbox: what the mails were when they were written
+FOLD = 78  # characters of a header line
+
+
+@dataclass(frozen=True)
+class Posting:
+    """How to post: `sender` as "Name <address>", further trailers, the version (1 is not shown)."""
+
+    sender: str
+    trailers: tuple[str, ...] = ()
+    version: int = 1
+
+
+@dataclass(frozen=True)
+class Recipients:
+    """Whom the mails are for, as in their headers: `to` maintainers, `cc` lists."""
+
+    to: tuple[str, ...]
+    cc: tuple[str, ...]
+
+
+def checked(posting: Posting) -> Posting:
+    """The posting, when mails can be made of it. Raises UserError that says what is wrong with it."""
+    if not PERSON.fullmatch(posting.sender):
+        raise UserError(
+            f"SIGN={posting.sender!r}: who sends, and signs off?\n"
+            '  give a name and an address (in ASCII): make outbox SIGN="Name <name@example.org>"\n'
+            "  a sign-off says that you may pass these patches on (see Documentation/process/submitting-patches.rst)"
+        )
+    for trailer in posting.trailers:
+        if not TRAILER.fullmatch(trailer):
+            raise UserError(f"TRAILER={trailer!r}: no trailer; expected something like 'Assisted-by: Name'")
+        if trailer.lower().startswith("signed-off-by:"):
+            raise UserError(f"TRAILER={trailer!r}: who signs off is who sends; give that as SIGN=")
+    if posting.version < 1:
+        raise UserError(f"VERSION={posting.version}: the first version is 1")
+    return posting
+
+
+@dataclass(frozen=True)
+class Thread:
+    """Patches that are posted together: `directory` is for their mails, `cover` the letter that leads them, if any.
+
+    They take the tree from `base` to `tip`.
+    """
+
+    directory: str
+    cover: Path | None
+    patches: Sequence[Path]
+    base: str
+    tip: str
+
+
+def threads(tree: Tree) -> list[Thread]:
+    """The queue, and the selftests that it ends with. Raises UserError where they are not its end."""
+    patches = read_series(tree.target)
+    tests = [patch for patch in patches if adds_selftests(parse_mail(patch.read_text()))]
+    own = patches[: len(patches) - len(tests)]
+    if patches != [*own, *tests]:
+        raise UserError(f"the patches of the selftests are not the last of {tree.target.name}: {tree.target.series}")
+    between = tree.commits[len(own) - 1] if own else tree.base
+    found = [Thread("outbox", tree.target.cover, own, tree.base, between)]
+    return [*found, Thread("outbox-selftests", None, tests, between, tree.series)] if tests else found
+
+
+def recipients(tree: Tree, patches: Sequence[Path]) -> Recipients:
+    """Whom the tree's own get_maintainer.pl names for all patches together; the target's list where it has none."""
+    script = tree.path / "scripts" / "get_maintainer.pl"
+    if not script.is_file():
+        return Recipients(tree.target.lists, ())
+    log = log_dir(tree.target.name) / "outbox.log"
+    words: list[str | Path] = ["perl", script, "--no-git", "--no-git-fallback", "--no-rolestats", "--no-roles"]
+    people = _addresses(run([*words, "--no-l", *patches], log=log, timeout=300, cwd=tree.path).output)
+    lists = _addresses(run([*words, "--no-m", "--no-r", *patches], log=log, timeout=300, cwd=tree.path).output)
+    if not people and not lists:
+        raise UserError(f"{script} names nobody for these patches\n  log: {log}")
+    return Recipients(people, tuple(each for each in lists if each not in people))
+
+
+def _addresses(said: str) -> tuple[str, ...]:
+    """The addresses among what the script says: git may complain there of commits that the tree does not have."""
+    lines = [line.strip() for line in said.splitlines()]
+    return tuple(dict.fromkeys(line for line in lines if PERSON.fullmatch(line) or LIST.fullmatch(line)))
+
+
+def write(
+    tree: Tree, thread: Thread, posting: Posting, whom: Recipients, *, base_commit: str | None, out: Path
+) -> list[Path]:
+    """Write the thread's mails into the directory `out`; returns the files in their order.
+
+    `tree` is on the files of the target's tag. `base_commit` is that tag's commit, None where
+    nobody knows it. Raises UserError when `out` holds what was not written here, or was
+    edited since: it may be work.
+    """
+    posting = checked(posting)
+    prefix = f"v{posting.version}-" if posting.version > 1 else ""
+    head = _Head(posting, whom, thread, time.time(), tree.target.name)
+    lead = parse_mail(thread.cover.read_text() if thread.cover and thread.cover.is_file() else "")
+    names, texts = [], []
+    if thread.cover:
+        names.append(f"{prefix}{'0' * 4}-cover-letter.patch")
+        texts.append(head.mail(0, lead.summary, _cover(tree, thread, base_commit)))
+    ours = (own_author(log_dir(tree.target.name) / "outbox.log") or lead.author, "{} <{}>".format(*_person(posting)))
+    for number, patch in enumerate(thread.patches, 1):
+        names.append(f"{prefix}{number:04}-{patch.name.partition('-')[2]}")
+        stored = patch.read_text()
+        mail = parse_mail(stored)
+        message, marker, rest = mail.body.partition("\n---\n")
+        if not marker:
+            raise UserError(f"{patch} has no line '---' between message and diff")
+        foreign = "" if mail.author in ours else f"From: {mail.author}\n\n"
+        text = foreign + _with_trailers(tree, mail.summary, message, posting) + marker + rest
+        texts.append(head.mail(number, mail.summary, text, is_body=True))
+    _replace(out, names, texts)
+    return [out / name for name in names]
+
+
+def own_author(log: Path) -> str:
+    """The project's own identity, as 'Name <address>': its first commit's author; "" where history has no beginning.
+
+    Its patches are posted as the sender's; those of all others stay theirs. Where there is
+    no such history, whom the cover letter is from stands for it.
+    """
+    if git(REPO, "rev-parse", "--is-shallow-repository", log=log, check=False).output.strip() != "false":
+        return ""  # no repository, or one that begins with anybody's commit
+    first = git(REPO, "log", "--max-parents=0", "--format=%an <%ae>", log=log, check=False)
+    return first.output.strip().rpartition("\n")[2] if first.returncode == 0 else ""
+
+
+@dataclass(frozen=True)
+class _Head:
+    """What makes the headers of a thread's mails."""
+
+    posting: Posting
+    whom: Recipients
+    thread: Thread
+    now: float  # seconds since 1970
+    target: str
+
+    def mail(self, number: int, summary: str, text: str, *, is_body: bool = False) -> str:
+        """Mail `number`, the cover letter being 0. Of `text` only the body is used, all of it with `is_body`."""
+        body = text if is_body else text.partition("\n\n")[2]
+        version = f" v{self.posting.version}" if self.posting.version > 1 else ""
+        total, first = len(self.thread.patches), 0 if self.thread.cover else 1
+        of = f" {number:0{len(str(total))}}/{total}" if total > first else ""
+        headers = [
+            ("From", formataddr(_person(self.posting))),
+            ("To", ",\n ".join(map(_address, self.whom.to))),
+            ("Cc", ",\n ".join(map(_address, self.whom.cc))),
+            ("Subject", Header(f"[PATCH{version}{of}] {summary}", header_name="Subject", maxlinelen=FOLD).encode()),
+            ("Date", formatdate(self.now + number)),
+            ("Message-Id", self._message_id(number)),
+            *((word, self._message_id(first)) for word in ("In-Reply-To", "References") if number > first),
+            ("MIME-Version", "1.0"),
+            ("Content-Type", "text/plain; charset=UTF-8"),
+            ("Content-Transfer-Encoding", "8bit"),
+        ]
+        shown = "\n".join(f"{name}: {value}" for name, value in headers if value)
+        return f"{MBOX}\n{shown}\n\n{body}"
+
+    def _message_id(self, number: int) -> str:
+        local, _, domain = _person(self.posting)[1].partition("@")
+        stamp = time.strftime("%Y%m%d%H%M%S", time.gmtime(self.now))
+        return f"<{stamp}.{self.target}.{self.thread.directory}.{number}-{local}@{domain}>"
+
+
+def _person(posting: Posting) -> tuple[str, str]:
+    """Name and address of a posting that was checked."""
+    found = PERSON.fullmatch(posting.sender)
+    assert found
+    return found[1], found[2]
+
+
+def _address(given: str) -> str:
+    """An address as it may stand in a header."""
+    name, address = parseaddr(given)
+    return formataddr((name, address)) if name else address
+
+
+def _with_trailers(tree: Tree, summary: str, message: str, posting: Posting) -> str:
+    """The message with the trailers at the end of those that it has, the sign-off last."""
+    name, address = _person(posting)
+    wanted = [*posting.trailers, f"Signed-off-by: {name} <{address}>"]
+    words = [word for trailer in wanted for word in ("--trailer", trailer)]
+    log = log_dir(tree.target.name) / "outbox.log"
+    text = f"{summary}\n\n{message}\n".encode()
+    done = git(tree.path, "interpret-trailers", "--no-divider", *words, log=log, stdin=text)
+    return done.output.partition("\n\n")[2].rstrip("\n")
+
+
+def _cover(tree: Tree, thread: Thread, base_commit: str | None) -> str:
+    """The stored cover letter with the diffstat of its patches and the commit they are for."""
+    if not tree.target.cover.is_file():
+        raise UserError(f"the queue of {tree.target.name} has no cover letter: {tree.target.cover}")
+    log = log_dir(tree.target.name) / "outbox.log"
+    stat = git(tree.path, "diff", "--stat=72", "--summary", thread.base, thread.tip, log=log).output
+    base = f"\nbase-commit: {base_commit}\n" if base_commit else ""
+    return f"{tree.target.cover.read_text().rstrip()}\n\n{stat.rstrip()}\n{base}"
+
+
+def _replace(out: Path, names: Sequence[str], texts: Sequence[str]) -> None:
+    """Put the mails where those of an earlier run may lie, if they are as that run left them."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise UserError(f"{out} is no directory, but the mails go into one of that name\n  move it away") from error
+    record = out / WRITTEN
+    known = _content(record).decode(errors="replace").splitlines()
+    there = [path for path in sorted(out.iterdir()) if path != record or not path.is_file()]
+    kept = [path.name for path in there if f"{_digest(_content(path))} {path.name}" not in known]
+    if kept:
+        raise UserError(
+            f"{out} holds mails that were edited, or files that are not ours: {', '.join(kept)}\n"
+            "  they would be lost. Move them away, or remove the directory, and run again"
+        )
+    for path in there:
+        path.unlink()
+    for name, text in zip(names, texts):
+        (out / name).write_text(text)
+    record.write_text("".join(f"{_digest(text.encode())} {name}\n" for name, text in zip(names, texts)))
+
+
+def _content(path: Path) -> bytes:
+    """What is in the file; nothing where it cannot be read, as no mail of ours is."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def base_commit_of(target: Target, own: Path | None, log: Path) -> str | None:
+    """The commit of the target's tag, from the user's tree or the target; else the tree's that has its files."""
+    commit, has_tag = (commit_taken(target, own, log) if own else None) or (None, False)
+    return commit if has_tag else target.commit or commit

@@ -1,0 +1,226 @@
+"""Stage 'queue applied': build/<target>/tree, one commit a patch, tags `base` and `series`."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..common.errors import UserError
+from ..common.gitrepo import git, resolve
+from ..common.paths import SOURCE_TREE, build_dir, is_complete, locked, log_dir, publish, stamp
+from ..common.progress import say, step
+from ..common.run import CommandError
+from .base import BaseTree
+from .targets import Target
+
+BRANCH = "queue"
+NOTE = "dmcrypt-inline-head"  # in .git: the commit that HEAD, BRANCH and the tag series were left at
+# In .git while a git command waits to be gone on with, or runs.
+UNDER_WAY = (
+    *("rebase-merge", "rebase-apply", "sequencer", "CHERRY_PICK_HEAD", "REVERT_HEAD", "MERGE_HEAD", "BISECT_LOG"),
+    "index.lock",
+)
+# How a commit becomes a patch file: the same everywhere, and nothing in it that changes when the patch does not.
+FORMAT = ("--zero-commit", "--no-signature", "--no-numbered", "--abbrev=12")
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The base with the queue applied: a git repository with a work tree.
+
+    `base` and `series` are the commits of the tags; `commits` has one id a patch,
+    in order, so commits[-1] == series when the queue is not empty. `queue_hash`
+    identifies the patches (sha256, hex); `origin` and `taken` are the base's.
+    """
+
+    target: Target
+    path: Path
+    base: str
+    series: str
+    commits: tuple[str, ...]
+    queue_hash: str
+    origin: str
+    taken: tuple[Path, str] | None = None
+
+
+def parse_series(text: str) -> list[str]:
+    """The patch names of a quilt series file, in order: one a line, comments and blank lines skipped."""
+    names = []
+    for line in text.splitlines():
+        words = line.split("#", 1)[0].split()
+        if words:
+            names.append(words[0])
+    return names
+
+
+def read_series(target: Target) -> list[Path]:
+    """The patch files of the target's queue, in order.
+
+    Raises UserError when the series file is missing or empty, names a patch
+    twice, names one that does not exist, or does not name one that does.
+    """
+    try:
+        names = parse_series(target.series.read_text())
+    except FileNotFoundError:
+        raise UserError(f"the queue of {target.name} has no series file: {target.series}") from None
+    there = sorted(path.name for path in target.patches.glob("*.patch"))
+    problems = [f"{name} is named twice" for name in sorted(set(names)) if names.count(name) > 1]
+    problems += [f"{name} is in the series, but not in {target.patches}" for name in names if name not in there]
+    problems += [f"{name} is in {target.patches}, but not in the series" for name in there if name not in names]
+    if not names:
+        problems.append("it names no patch")
+    if problems:
+        raise UserError(f"{target.series} and the patch files disagree:\n" + "\n".join("  " + p for p in problems))
+    return [target.patches / name for name in names]
+
+
+def queue_hash(patches: list[Path]) -> str:
+    """sha256 (hex) over the patches' names and contents, in order."""
+    digest = hashlib.sha256()
+    for patch in patches:
+        content = patch.read_bytes()
+        digest.update(f"{patch.name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
+def tree_key(base: BaseTree, hashed: str) -> str:
+    """What a tree is stamped with that has the queue of this hash on this base."""
+    return f"{base.commit} {hashed}"
+
+
+def apply_series(target: Target, base: BaseTree, name: str = "tree") -> Tree:
+    """Make build/<target>/<name>, or reuse it when base and queue are what they were.
+
+    Raises UserError when a patch does not apply, and when the tree holds work of
+    the user's: nothing of that is ever thrown away.
+    """
+    patches = read_series(target)
+    log = log_dir(target.name) / f"{name}.log"
+    path = build_dir(target.name) / name
+    hashed = queue_hash(patches)
+    key = tree_key(base, hashed)
+    publish(path, lambda part: _clone(base, part, log), SOURCE_TREE, "the tree")
+    with locked(path):
+        if (path / ".git" / NOTE).exists():
+            _refuse_changes(target.name, path, log)
+        else:
+            _keep_unfinished(path, log)
+        if not is_complete(path / ".git", key):
+            with step(f"applying the queue of {target.name} ({len(patches)} patches)", log):
+                _apply(base, patches, path, log)
+                stamp(path / ".git", key)
+    listed = git(path, "rev-list", "--reverse", "base..series", log=log).output.split()
+    series = resolve(path, "series^{commit}", log) or ""
+    return Tree(target, path, base.commit, series, tuple(listed), hashed, base.origin, base.taken)
+
+
+def driver_commits(tree: Tree, log: Path) -> dict[int, str]:
+    """The queue's commits that change the driver by their patches' numbers, from 1."""
+    options = ("diff-tree", "-r", "--no-commit-id", "--name-only")
+    return {
+        number: commit
+        for number, commit in enumerate(tree.commits, 1)
+        if git(tree.path, *options, commit, "--", *tree.target.replaced, log=log).output
+    }
+
+
+def leave(path: Path, log: Path) -> None:
+    """Note that all the tree holds now is the queue's: the next run may take it away, and anything else it may not."""
+    (path / ".git" / NOTE).write_text(f"{resolve(path, 'HEAD', log)}\n")
+    git(path, "tag", "-f", "series", "HEAD", log=log)
+
+
+def left_at(path: Path) -> str:
+    """The commit that `leave` noted."""
+    return (path / ".git" / NOTE).read_text().strip()
+
+
+def refuse_under_way(path: Path, ours: tuple[str, ...] = ()) -> None:
+    """Raise UserError while a rebase, an am, a bisect or the like goes on in the tree, `ours` set aside."""
+    for name in UNDER_WAY:
+        if name not in ours and (path / ".git" / name).exists():
+            raise UserError(
+                f"{path} is in the middle of a rebase, an am, a bisect or the like (.git/{name}): end it first\n"
+                f"  git -C {path} status says what it is"
+            )
+
+
+def uncommitted(path: Path, log: Path) -> str:
+    """The first files of the tree that differ from its commit or are not in it, one a line; empty without any."""
+    found = git(path, "status", "--porcelain", "--untracked-files=normal", log=log).output.rstrip()
+    return "\n".join(f"    {line}" for line in found.splitlines()[:10])
+
+
+def _clone(base: BaseTree, part: Path, log: Path) -> None:
+    """Hard links where the cache is on the same disk: no second copy, yet the cache may be deleted."""
+    with step("checking out the base", log):
+        git(part, "clone", "-q", "--template=", "--branch", "base-tree", base.repo, part, log=log, timeout=900)
+        git(part, "remote", "remove", "origin", log=log)
+        git(part, "config", "gc.auto", "0", log=log)
+        git(part, "checkout", "-q", "-b", BRANCH, log=log)
+        leave(part, log)
+
+
+def _refuse_changes(target: str, path: Path, log: Path) -> None:
+    """Raise UserError when the tree is no longer as we left it."""
+    refuse_under_way(path)
+    left = left_at(path)
+    dirty = uncommitted(path, log)
+    if dirty:
+        what = f"files that differ from the last commit:\n{dirty}"
+    elif any(resolve(path, name, log) != left for name in ("HEAD", f"refs/heads/{BRANCH}", "series^{commit}")):
+        what = f"commits that the queue did not make, or HEAD, {BRANCH} or the tag series on another one"
+    else:
+        return
+    whole = (path / ".git" / ".complete").exists()
+    raise UserError(
+        f"{path} holds changes of yours: {what}\n"
+        "  they are not part of the queue, so they would be lost, or measured under a wrong name.\n"
+        + (f"  to keep them: commit them on {BRANCH}, then make refresh TARGET={target};\n" if whole else "")
+        + f"  to put them aside: commit them, git -C {path} branch my-head HEAD"
+        f" && git -C {path} branch my-queue {BRANCH}; then as if to drop them;\n"
+        f"  to drop them: git -C {path} checkout -f -B {BRANCH} {left[:12]} && git -C {path} clean -fd"
+        f" && git -C {path} tag -f series {left[:12]}"
+    )
+
+
+def _keep_unfinished(path: Path, log: Path) -> None:
+    """Put all that an interrupted run left in the tree into a ref: somebody may have worked on it since."""
+    refuse_under_way(path, ours=("rebase-apply", "index.lock"))
+    with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as place:
+        index = Path(place) / "index"
+        if (path / ".git" / "index").exists():
+            shutil.copy2(path / ".git" / "index", index)  # with its time, by which git knows what may have changed
+        env = {"GIT_INDEX_FILE": str(index)}
+        git(path, "add", "-A", log=log, env=env, timeout=900)
+        tree = git(path, "write-tree", log=log, env=env).output.strip()
+    tips = dict.fromkeys(resolve(path, name, log) for name in ("HEAD", f"refs/heads/{BRANCH}"))
+    parents = [word for tip in tips if tip for word in ("-p", tip)]
+    commit = git(path, "commit-tree", *parents, "-m", "what an interrupted run left", tree, log=log).output.strip()
+    kept = f"refs/dmcrypt-inline/unfinished/{commit[:12]}"
+    git(path, "update-ref", kept, commit, log=log)
+    say(f"{path} was left by a run that was interrupted; what it holds is kept there as {kept}")
+    (path / ".git" / "index.lock").unlink(missing_ok=True)
+    shutil.rmtree(path / ".git" / "rebase-apply", ignore_errors=True)
+
+
+def _apply(base: BaseTree, patches: list[Path], path: Path, log: Path) -> None:
+    git(path, "fetch", "-q", "--no-tags", base.repo, "base", log=log)
+    (path / ".git" / ".complete").unlink(missing_ok=True)
+    (path / ".git" / NOTE).unlink(missing_ok=True)  # from here on an interrupted run leaves what nobody has noted
+    git(path, "tag", "-f", "base", base.commit, log=log)
+    git(path, "checkout", "-q", "-f", "-B", BRANCH, base.commit, log=log, timeout=900)
+    git(path, "clean", "-q", "-fd", log=log)
+    resolution = f"--resolvemsg=(undone: {path} now has the patches before this one)"
+    for patch in patches:
+        try:
+            # The committer's date is the author's: the same queue has the same commit ids on every machine.
+            git(path, "am", "-q", "--committer-date-is-author-date", resolution, patch, log=log)
+        except CommandError as error:
+            if git(path, "am", "--abort", log=log, check=False).returncode == 0:
+                leave(path, log)
+            raise UserError(f"{patch.name} does not apply to the base ({base.origin})\n{error}") from error
+    leave(path, log)

@@ -1,0 +1,289 @@
+"""The targets: one row a tree and version that a queue applies to.
+
+Adding a backport is a new row here and a new directory for its queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..common.errors import UserError
+from ..common.paths import REPO, TOOLS
+from .abi import CRYPTSETUP as CRYPTSETUP_ABI
+from .abi import FLAGS, NEW_FLAGS, Claims
+
+CONFIG = TOOLS / "config"
+NATIVE, NATIVE_DEBUG = "native", "native_debug"  # User-Mode Linux
+FLAVOURS = ("fast", "debug", NATIVE, NATIVE_DEBUG)  # of kernels that run
+# Kernels that are only configured, for dm-crypt to be compiled against: the fast one but for one thing, or for
+# other processors.
+NEAR_FAST = ("clang", "preempt", "preempt_none", "one_cpu", "no_keys")
+ELSEWHERE = ("i386", "arm", "s390")
+USER_MODE = (CONFIG / "guest.config", CONFIG / "native.config")
+DEFAULT = "linux-5.8"  # where one target is meant and none is named
+CRYPTSETUP = "cryptsetup-2.3"  # the target whose programs the guests use
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the embedded base comes from a Debian package, then a patch of ours.
+
+    `suite` holds `package` at exactly `version`, or in a version that moves when
+    that is empty (a suite that ends in -security is looked for in the security
+    archive); with `source` it is the source package. `tarball` lies in it. `patch`
+    takes the tarball's tree back to where the queue applies (None: it is there),
+    `blobs` says what it must be then (see Target). `exact` takes the tarball's
+    files to those of the target's tag; None when `patch` already does.
+    """
+
+    package: str
+    suite: str
+    version: str
+    tarball: str
+    patch: Path | None
+    blobs: Mapping[str, str]
+    source: bool = False
+    exact: Path | None = None
+
+
+@dataclass(frozen=True)
+class Target:
+    """One upstream tree at one version, with the queue that applies to it.
+
+    `variable` gives the user's own tree, as make knows it; `blobs` maps paths to
+    the abbreviated git blob ids that such a tree must have; `products` are git
+    pathspecs of what a build inside it leaves and what would disturb one of ours,
+    or is merely big. `prefixes` are what a patch's subject may start with (none:
+    anything). `commit` is the tag's (40 hex digits; "": not known, then only the user's
+    own tree tells, by its tag or by the commit that was taken); `lists` are the addresses
+    for trees that cannot say who maintains them; `abi` maps paths to what others rely on there.
+
+    Of kernels only: `source` is the file that variants replace, `beside` those of further modules that come with
+    it, `compiled` what else the queue changes, which is only compiled; `fragments` maps a flavour to its config
+    fragments, later ones winning; `mend` is a patch without which kernels do not run on every host, for the
+    sources that they are built from alone; `has_flags` says that the base
+    knows the flags, the queue being fixes; `defects` names the kselftests that find the base
+    wrong, `lacks` those that have nothing to test in this kernel: only they may skip.
+    """
+
+    name: str
+    upstream: str
+    tag: str
+    variable: str
+    series: Path
+    patches: Path
+    cover: Path
+    recipe: Recipe
+    blobs: Mapping[str, str]
+    products: tuple[str, ...]
+    prefixes: tuple[str, ...] = ()
+    commit: str = ""
+    lists: tuple[str, ...] = ()
+    abi: Mapping[str, Claims] = field(default_factory=dict)
+    source: str = ""
+    beside: tuple[str, ...] = ()
+    compiled: tuple[str, ...] = ()
+    fragments: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+    mend: Path | None = None
+    has_flags: bool = False
+    defects: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+
+    @property
+    def replaced(self) -> tuple[str, ...]:
+        """All files that variants replace."""
+        return (self.source, *self.beside)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """All files that a queue may change and a check compiles."""
+        return (*self.replaced, *self.compiled)
+
+    @property
+    def tested(self) -> str:
+        """The flavour that make test builds, and runs natively."""
+        return NATIVE_DEBUG if NATIVE_DEBUG in self.fragments else NATIVE
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether it is built as a kernel with variants of dm-crypt."""
+        return bool(self.fragments)
+
+
+# Trees of other times spell the device mapper otherwise.
+LINUX_PREFIXES = (
+    *("dm: ", "dm crypt: ", "dm-crypt: ", "dm audit: ", "dm-audit: "),
+    *("crypto: ", "Documentation: ", "selftests: "),
+)
+LINUX_PRODUCTS = (
+    *("*.o", "*.a", "*.ko", "*.cmd", "*.mod", "*.mod.c", "modules.order", "Module.symvers"),
+    *(".config", ".config.old", "include/config", "include/generated", "arch/x86/include/generated"),
+    *("vmlinux", "System.map", "arch/x86/boot/bzImage"),
+)
+CRYPTSETUP_PRODUCTS = (
+    *("*.o", "*.a", "*.lo", "*.la", ".libs", "*/.libs/*", "*/.deps/*", "*/.dirstamp"),
+    *("Makefile", "Makefile.in", "po/Makefile", "po/Makefile.in", "tests/Makefile", "tests/Makefile.in"),
+    *("ABOUT-NLS", "aclocal.m4", "autom4te.cache", "ar-lib", "compile", "config.guess", "config.h", "config.h.in"),
+    *(
+        "config.h.in~",
+        "config.log",
+        "config.rpath",
+        "config.status",
+        "config.sub",
+        "configure",
+        "configure~",
+        "depcomp",
+    ),
+    *("install-sh", "libtool", "ltmain.sh", "m4", "missing", "stamp-h1", "test-driver"),
+    *("po/*.gmo", "po/*.header", "po/*.sed", "po/*.sin", "po/Makefile.in.in", "po/Makevars.template", "po/POTFILES"),
+    *("po/Rules-quot", "po/stamp-po", "lib/libcryptsetup.pc", "scripts/cryptsetup.conf"),
+    *("cryptsetup", "cryptsetup-reencrypt", "integritysetup", "veritysetup", "tests/*.log", "tests/*.trs"),
+    *("tests/api-test", "tests/api-test-2", "tests/differ", "tests/unit-utils-io", "tests/vectors-test"),
+)
+
+
+def linux_fragments(*own: Path, without: tuple[str, ...] = ()) -> dict[str, tuple[Path, ...]]:
+    """The config fragments of all flavours but those of User-Mode Linux and those `without` which the target does.
+
+    `own`, what is different in its tree, wins; only what makes one of NEAR_FAST and ELSEWHERE different comes
+    later (clang needs nothing).
+    """
+    emulated = (CONFIG / "guest.config", CONFIG / "emulated.config")
+    found = {name: (*emulated, CONFIG / f"{name}.config", *own) for name in ("fast", "debug")}
+    for names, common in ((NEAR_FAST, found["fast"]), (ELSEWHERE, (CONFIG / "compiled.config",))):
+        for name in names:
+            different = CONFIG / "compiled" / f"{name}.config"
+            found[name] = (*common, *([different] if different.is_file() else []))
+    return {name: fragments for name, fragments in found.items() if name not in without}
+
+
+TARGETS: dict[str, Target] = {
+    target.name: target
+    for target in (
+        Target(
+            name="linux-5.8",
+            upstream="Linux mainline, the tree of the posting",
+            tag="v5.8-rc2",
+            variable="LINUX",
+            series=REPO / "series",
+            patches=REPO / "patches",
+            cover=REPO / "cover-letter.txt",
+            recipe=Recipe(
+                package="linux-source-5.10",
+                suite="bullseye-security",
+                version="5.10.262-1",
+                tarball="usr/src/linux-source-5.10.tar.xz",
+                patch=TOOLS / "targets" / "linux-5.8" / "base.patch",
+                blobs={
+                    "drivers/md/dm-crypt.c": "000ddfab5ba0",
+                    "Documentation/admin-guide/device-mapper/dm-crypt.rst": "eea3b79d61ee",
+                },
+            ),
+            blobs={"drivers/md/dm-crypt.c": "000ddfab5ba0"},
+            products=LINUX_PRODUCTS,
+            prefixes=LINUX_PREFIXES,
+            commit="48778464bb7d346b47157d21ffde2af6b2d39110",
+            abi={"drivers/md/dm-crypt.c": NEW_FLAGS},
+            source="drivers/md/dm-crypt.c",
+            beside=("crypto/cryptd.c",),
+            fragments=linux_fragments() | {NATIVE: USER_MODE},
+            mend=TOOLS / "targets" / "linux-5.8" / "native.patch",
+            lacks=("zoned_writes_stay_in_order",),
+        ),
+        Target(
+            name="linux-7.3",
+            upstream="Linux mainline, today's",
+            tag="v7.3",
+            variable="LINUX",
+            series=REPO / "mainline" / "series",
+            patches=REPO / "mainline" / "patches",
+            cover=REPO / "mainline" / "cover-letter.txt",
+            recipe=Recipe(
+                package="linux-source-7.3",
+                suite="trixie-backports",
+                version="",
+                tarball="usr/src/linux-source-7.3.tar.xz",
+                patch=None,
+                blobs={"drivers/md/dm-crypt.c": "0bd22bda3e2d"},
+            ),
+            blobs={"drivers/md/dm-crypt.c": "0bd22bda3e2d"},
+            products=LINUX_PRODUCTS,
+            prefixes=LINUX_PREFIXES,
+            abi={"drivers/md/dm-crypt.c": FLAGS},
+            source="drivers/md/dm-crypt.c",
+            compiled=("drivers/md/dm-audit.c", "drivers/md/dm.c"),
+            fragments=linux_fragments(CONFIG / "linux-7.3.config", without=("preempt_none",))  # x86 gave it up
+            | {
+                NATIVE_DEBUG: (
+                    *USER_MODE,
+                    CONFIG / "debug.config",
+                    CONFIG / "linux-7.3.config",
+                    CONFIG / "native_debug.config",
+                )
+            },
+            has_flags=True,
+            defects=(
+                "async_write_waits_for_tags",
+                "bad_tags_are_refused",
+                "full_crypto_queue_delays",
+                "iv_generator_does_not_sleep",
+                "nothing_sleeps_under_rcu",
+                "table",
+            ),
+        ),
+        Target(
+            name=CRYPTSETUP,
+            upstream="cryptsetup 2.3, as it was when the kernel queue was posted",
+            tag="v2.3.3",
+            variable="CRYPTSETUP",
+            series=REPO / "cryptsetup-patches" / "series",
+            patches=REPO / "cryptsetup-patches",
+            cover=REPO / "cryptsetup-patches" / "cover-letter.txt",
+            recipe=Recipe(
+                package="cryptsetup",
+                suite="bullseye",
+                version="2:2.3.7-1+deb11u1",
+                tarball="cryptsetup_2.3.7.orig.tar.xz",
+                patch=TOOLS / "targets" / "cryptsetup-2.3" / "base.patch",
+                blobs={
+                    "lib/libcryptsetup.h": "43c4662018c4",
+                    "lib/libdevmapper.c": "7abcf8c55096",
+                    "lib/luks2/luks2_json_metadata.c": "ee7751b1f0e6",
+                    "lib/utils_dm.h": "706799bb5a2a",
+                    "man/cryptsetup.8": "c8d6b528899b",
+                    "src/cryptsetup.c": "d0967f1e4135",
+                    "tests/device-test": "1e3b4f14f79c",
+                },
+                source=True,
+                exact=TOOLS / "targets" / "cryptsetup-2.3" / "v2.3.3.patch",
+            ),
+            blobs={
+                "lib/libcryptsetup.h": "bfb0ca1b53ad",
+                "lib/libdevmapper.c": "a82163b04ed8",
+                "lib/luks2/luks2_json_metadata.c": "e346067b761f",
+                "lib/setup.c": "567f26249a70",
+                "lib/utils_dm.h": "1501eb599e65",
+                "man/cryptsetup.8": "bc3fff61fadb",
+                "src/cryptsetup.c": "c527690e6b00",
+                "tests/api-test-2.c": "8386c081ab9f",
+                "tests/api_test.h": "d1d9b00df1f7",
+                "tests/device-test": "0898b455289d",
+                "tests/test_utils.c": "0b00005c80a1",
+            },
+            products=CRYPTSETUP_PRODUCTS,
+            commit="74e94e7bdd12fdfd4e5869d14c91cee2fe242eeb",
+            lists=("cryptsetup@lists.linux.dev",),
+            abi=CRYPTSETUP_ABI,
+        ),
+    )
+}
+
+
+def get_target(name: str) -> Target:
+    """The target called `name`; UserError lists the known names otherwise."""
+    try:
+        return TARGETS[name]
+    except KeyError:
+        raise UserError(f"unknown target: {name}\n  TARGET= takes one of: {', '.join(TARGETS)}") from None
