@@ -11,8 +11,13 @@ option = $(if $(value $(2)),$(1) $(call quote,$(value $(2))))
 # and nobody signs off, or has a device overwritten, by what a shell happens to export.
 said = $(if $(filter command line,$(origin $(2))),$(call option,$(1),$(2)))
 
-FORWARD = $(PYTHON) tools/dmcrypt-inline $@ $(call option,--target,TARGET) $(call option,--linux,LINUX) \
-	$(call option,--cryptsetup,CRYPTSETUP) $(call option,--accel,ACCEL) \
+# Those that start from a tree, and those that boot guests.
+FROM_TREE = $(filter-out report,$@)
+IN_GUESTS = $(filter demo selftest soak mutants bisect-check bench,$@)
+
+FORWARD = $(PYTHON) tools/dmcrypt-inline $@ $(call option,--target,TARGET) \
+	$(if $(FROM_TREE),$(call option,--linux,LINUX) $(call option,--cryptsetup,CRYPTSETUP)) \
+	$(if $(IN_GUESTS),$(call option,--accel,ACCEL)) \
 	$(if $(filter selftest,$@),$(SELFTEST)) $(if $(filter soak,$@),$(SOAK)) $(if $(filter report,$@),$(call option,--results,RESULTS)) \
 	$(if $(filter bench,$@),$(BENCH)) $(if $(filter outbox,$@),$(OUTBOX))
 
@@ -48,6 +53,8 @@ help:
 	@echo '  TARGET=NAME     linux-5.8, linux-7.3 or cryptsetup-2.3 (default: all for test and check, else linux-5.8)'
 	@echo '  LINUX=DIR       your own kernel checkout or source tree, which is only read (make am adds a branch)'
 	@echo '  CRYPTSETUP=DIR  your own cryptsetup checkout or source tree, likewise'
+	@echo
+	@echo 'make demo, selftest, soak, mutants, bisect-check and bench also take'
 	@echo '  ACCEL=kvm|tcg   how the guest runs (default: KVM where a trial boot works)'
 	@echo
 	@echo 'make selftest also takes'

@@ -13,11 +13,12 @@ from guests import stand_in
 from small import SOURCE, git, git_tree, make_target
 
 from dmcrypt_inline.bench import guest_run
-from dmcrypt_inline.bench.guest_run import Terminal, Wanted, named_variants, steps, stretched
+from dmcrypt_inline.bench.guest_run import Terminal, named_variants, steps, stretched
 from dmcrypt_inline.bench.inguest.orders import ALL_KINDS, BASE_KINDS, QUEUE_KINDS, Variant
 from dmcrypt_inline.bench.inguest.workloads import PLANS
 from dmcrypt_inline.bench.running_kernel import _environment, measure_here
-from dmcrypt_inline.commands import cli, stages
+from dmcrypt_inline.commands import cli, measuring
+from dmcrypt_inline.commands.request import Request
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.run import Completed
 from dmcrypt_inline.guests.guest import run_guest
@@ -100,7 +101,7 @@ def test_what_makes_no_sense_is_said_before_anything_is_built(
     def unexpected(*_: object) -> None:
         raise AssertionError("nothing may be installed for this")
 
-    monkeypatch.setattr("dmcrypt_inline.commands.stages.ensure_packages", unexpected)
+    monkeypatch.setattr("dmcrypt_inline.commands.measuring.ensure_packages", unexpected)
     assert cli.main(["bench", *arguments]) == 1
     assert why in capsys.readouterr().err
 
@@ -131,12 +132,6 @@ def test_versions_are_told_from_warnings(monkeypatch: pytest.MonkeyPatch) -> Non
     assert _environment()["tools"] == {"fio": "fio-3.33", "dmsetup": "Library version:   1.02.185 (2022-05-18)"}
 
 
-def test_the_command_line_reaches_the_stage() -> None:
-    given = cli.parser().parse_args(["bench", "--plan", "w1", "--variant", "a=b", "each", "--destroy-data", "/dev/x"])
-    assert cli._bench(given) == Wanted("w1", ("a=b", "each"), False, "", "/dev/x")
-    assert "bench" in stages.COMMANDS
-
-
 def test_a_source_is_built_for_the_kernel_that_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module, source = tmp_path / "dm-crypt.ko", tmp_path / "released.c"
     for path in (module, source):
@@ -144,12 +139,14 @@ def test_a_source_is_built_for_the_kernel_that_measures(tmp_path: Path, monkeypa
     usual = {name: Module(name, tmp_path / f"{name}.ko", "1") for name in ("base", "series")}
     made = Module("released", tmp_path / "built.ko", "2")
     tree, kernel = Tree(make_target(tmp_path), tmp_path, "", "", (), "", ""), cast(Kernel, object())
-    monkeypatch.setattr(stages, "ensure_packages", lambda *_: None)
-    monkeypatch.setattr(stages, "python_env", lambda: None)
-    monkeypatch.setattr(stages.Request, "tree", lambda *_: tree)
-    monkeypatch.setattr(stages, "_machine", lambda *_: Machine(tree, kernel, usual, cast(Cryptsetup, None), None))
+    monkeypatch.setattr(measuring, "ensure_packages", lambda *_: None)
+    monkeypatch.setattr(measuring, "python_env", lambda: None)
+    monkeypatch.setattr(Request, "tree", lambda *_: tree)
     monkeypatch.setattr(
-        stages, "_module_at", lambda _tree, *asked: {(kernel, "series", "released", source): made}[asked]
+        measuring, "make_machine", lambda *_: Machine(tree, kernel, usual, cast(Cryptsetup, None), None)
+    )
+    monkeypatch.setattr(
+        measuring, "module_at", lambda _tree, *asked: {(kernel, "series", "released", source): made}[asked]
     )
     ran: list[object] = []
     monkeypatch.setattr(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import subprocess
@@ -12,14 +13,23 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from dmcrypt_inline.commands import cli, stages
+from dmcrypt_inline.commands import cli, measuring, queue, request, testing
+from dmcrypt_inline.commands.request import Request
 from dmcrypt_inline.common.counts import Counts
 from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.common.paths import REPO
+from dmcrypt_inline.common.paths import REPO, TOOLS
 from dmcrypt_inline.proofs import guest_tests, tools_tests
 from dmcrypt_inline.trees.targets import ELSEWHERE, FLAVOURS, NEAR_FAST, TARGETS, get_target
 
-PACKAGE = REPO / "tools" / "dmcrypt_inline"
+# Which stages lack an option that others have.
+WITHOUT = {
+    "--target": {"compare"},
+    "--linux": {"report", "figures", "compare"},
+    "--accel": {
+        *("tree", "edit", "refresh", "refresh-selftests", "am", "outbox", "check", "test"),
+        *("report", "figures", "compare"),
+    },
+}
 
 
 def test_an_unknown_target_is_refused_with_the_known_names() -> None:
@@ -27,20 +37,31 @@ def test_an_unknown_target_is_refused_with_the_known_names() -> None:
         get_target("linux-9.9")
 
 
-@pytest.mark.parametrize("stage", sorted(stages.COMMANDS))
+def stages() -> dict[str, argparse.ArgumentParser]:
+    """The sub-commands and their parsers."""
+    [found] = [action for action in cli.parser()._actions if isinstance(action, argparse._SubParsersAction)]
+    return dict(found.choices)
+
+
+@pytest.mark.parametrize("stage", sorted(set(stages()) - {"compare"}))  # which has no target
 def test_every_stage_refuses_an_unknown_target_without_a_traceback(
     stage: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stages, "ensure_packages", lambda *_: None)
-    files = {"compare": ["a.json", "b.json"]}
-    assert cli.main([stage, "--target", "linux-9.9", *files.get(stage, [])]) == 1
+    for group in (measuring, request, testing):
+        monkeypatch.setattr(group, "ensure_packages", lambda *_: None)
+    assert cli.main([stage, "--target", "linux-9.9"]) == 1
     assert "unknown target" in capsys.readouterr().err
 
 
-def test_the_parser_offers_exactly_the_stages() -> None:
-    text = cli.parser().format_help()
-    for name in stages.COMMANDS:
-        assert re.search(rf"^    {name}\s", text, re.M)
+@pytest.mark.parametrize("stage", sorted(stages()))
+def test_a_stage_offers_what_the_makefile_gives_it_and_its_own(stage: str, forwarded: Callable[..., list[str]]) -> None:
+    offered = {option for action in stages()[stage]._actions for option in action.option_strings} - {"-h", "--help"}
+    phony = re.findall(r"^\.PHONY: (.*)", (REPO / "Makefile").read_text(), re.M)[0].split()
+    if stage in phony:
+        given = forwarded(stage, "TARGET=t", "LINUX=l", "CRYPTSETUP=c", "ACCEL=a", "RESULTS=r", "PLAN=p", "SIGN=s")
+        assert {word for word in given if word.startswith("--")} <= offered
+    for option in ("--target", "--linux", "--accel"):
+        assert (option in offered) == (stage not in WITHOUT[option])
 
 
 @pytest.mark.parametrize(
@@ -66,7 +87,7 @@ def test_an_interrupt_ends_with_advice(capsys: pytest.CaptureFixture[str], monke
     def interrupted(*_: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(stages.COMMANDS, "tree", interrupted)
+    monkeypatch.setattr(queue, "tree", interrupted)
     assert cli.main(["tree"]) == 130
     assert "run the same command again" in capsys.readouterr().out
 
@@ -136,13 +157,13 @@ def test_every_job_of_a_workflow_keeps_its_logs() -> None:
 
 
 def test_trees_of_one_s_own_reach_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[stages.Request] = []
+    asked: list[Request] = []
 
-    def remember(request: stages.Request) -> int:
+    def remember(request: Request) -> int:
         asked.append(request)
         return 0
 
-    monkeypatch.setitem(stages.COMMANDS, "tree", remember)
+    monkeypatch.setattr(queue, "tree", remember)
     cli.main(["tree", "--target", "cryptsetup-2.3", "--linux", "/a b", "--cryptsetup", "/c d"])
     cli.main(["tree"])
     monkeypatch.setenv("HOME", "/home/o'brien")
@@ -152,24 +173,24 @@ def test_trees_of_one_s_own_reach_the_stage(monkeypatch: pytest.MonkeyPatch) -> 
     own = {"LINUX": Path("/a b"), "CRYPTSETUP": Path("/c d")}
     expanded = {"LINUX": Path("/home/o'brien/x"), "CRYPTSETUP": Path("/usr/y")}
     assert asked == [
-        stages.Request("cryptsetup-2.3", own, None),
-        stages.Request(None, {}, None),
-        stages.Request(None, expanded, None),
-        stages.Request(None, {"LINUX": Path("/usr/~no.body/x")}, None),
+        Request("cryptsetup-2.3", own, None),
+        Request(None, {}, None),
+        Request(None, expanded, None),
+        Request(None, {"LINUX": Path("/usr/~no.body/x")}, None),
     ]
 
 
 def test_a_reader_that_goes_away_is_no_traceback() -> None:
     script = """if True:
         import sys
-        from dmcrypt_inline.commands import cli, stages
+        from dmcrypt_inline.commands import cli, queue
         from dmcrypt_inline.common.progress import say
 
-        stages.COMMANDS["tree"] = lambda _: [say("x" * 4096) for _ in range(100)]
+        queue.tree = lambda _: [say("x" * 4096) for _ in range(100)]
         sys.exit(cli.main(["tree"]))
     """
     command = [sys.executable, "-c", script]
-    with subprocess.Popen(command, cwd=PACKAGE.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as told:
+    with subprocess.Popen(command, cwd=TOOLS, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as told:
         assert told.stdout
         assert told.stderr
         told.stdout.close()

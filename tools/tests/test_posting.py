@@ -1,4 +1,4 @@
-"""commands/posting.py: the sub-commands that maintain a queue, as far as their stages are not tested by themselves."""
+"""commands/queue.py: the sub-commands that maintain a queue, as far as their stages are not tested by themselves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from small import SOURCE, git, kernel_tree, make_target
 
-from dmcrypt_inline.commands import posting, stages
+from dmcrypt_inline.commands import queue
+from dmcrypt_inline.commands.request import Request
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.trees import selftests
 from dmcrypt_inline.trees.base import prepare_base
@@ -18,7 +19,7 @@ from dmcrypt_inline.trees.targets import Target
 
 
 @dataclass(frozen=True)
-class Here(stages.Request):
+class Here(Request):
     """A request for a target of ours, on a base of ours."""
 
     place: Path = Path()
@@ -30,7 +31,7 @@ class Here(stages.Request):
 @pytest.mark.parametrize("own", [{}, {"LINUX": Path("a"), "CRYPTSETUP": Path("b")}])
 def test_am_wants_one_tree(own: dict[str, Path]) -> None:
     with pytest.raises(UserError, match="onto which tree"):
-        posting.am(stages.Request(None, own, None))
+        queue.am(Request(None, own))
 
 
 def test_the_tree_may_be_edited_after_refresh_selftests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +41,7 @@ def test_the_tree_may_be_edited_after_refresh_selftests(tmp_path: Path, monkeypa
     monkeypatch.setattr(selftests, "SELFTESTS", directory)
     target = make_target(tmp_path)
     monkeypatch.setattr("dmcrypt_inline.commands.request.TARGETS", {target.name: target})
-    request = Here(None, {}, None, place=kernel_tree(tmp_path / "linux"))
+    request = Here(place=kernel_tree(tmp_path / "linux"))
     tree = request.tree(target).path
     in_tree = tree / selftests.IN_TREE / "Makefile"
     in_tree.parent.mkdir(parents=True)
@@ -49,7 +50,7 @@ def test_the_tree_may_be_edited_after_refresh_selftests(tmp_path: Path, monkeypa
     git(tree, "commit", "-q", "-m", "selftests: add tests\n\nBecause.")
     write_back(target, prepare_base(target, request.place))
     (directory / "Makefile").write_text("all: tests\n")
-    assert posting.refresh_selftests(request) == 0
+    assert queue.refresh_selftests(request) == 0
     assert in_tree.read_text() == "all: tests\n"
     (tree / SOURCE).write_text("int version = 23;\n")
     git(tree, "commit", "-q", "-a", "-m", "dm crypt: bump it twice\n\nBecause.")

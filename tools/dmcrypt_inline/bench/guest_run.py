@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -43,20 +43,6 @@ EACH, STEP = "each", r"patch-\d\d"  # the word for, and the names of, the queue'
 DISK_SIZE = 64 << 20  # bytes of each emulated disk
 # As -device takes them. "unsafe": what the guest flushes need not reach the host's disk. devices.py looks at SERIAL.
 DISKS = {NVME: f"nvme,serial={SERIAL}", VIRTIO: f"virtio-blk-pci,serial={SERIAL}"}
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What to measure: a plan's name, variants as the user gave them, where.
-
-    `here`: on the running kernel. `device` and `destroy` are the names as given, "" for none.
-    """
-
-    plan: str = "full"
-    variants: tuple[str, ...] = ()
-    here: bool = False
-    device: str = ""
-    destroy: str = ""
 
 
 class Terminal:

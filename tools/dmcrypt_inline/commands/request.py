@@ -1,46 +1,65 @@
-"""What the user asked for."""
+"""What the user asked for, and the options that several sub-commands take."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import argparse
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..bench import guest_run as bench_stage
 from ..common.errors import UserError
 from ..common.host import ensure_packages
+from ..guests.guest import COUNTED
+from ..guests.machine import UNACCELERATED
 from ..trees.base import BaseTree, own_tree, prepare_base
-from ..trees.outbox import Posting
 from ..trees.series import Tree, apply_series
 from ..trees.targets import DEFAULT, TARGETS, Target, get_target
+
+Add = Callable[..., argparse.ArgumentParser]  # `add_stage` without its first argument
+OWN_TREE = "checkout or source tree; it is only read (default: the embedded base)"
+EMULATED = ("kvm", "tcg")
+
+
+def add_stage(
+    stages: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    text: str,
+    call: Callable[..., int],
+    *,
+    target: str = DEFAULT,
+    own: str = OWN_TREE,
+    accel: Sequence[str] = (),
+) -> argparse.ArgumentParser:
+    """The parser of a sub-command; `call` gets a Request, and by their names what further arguments are added.
+
+    `target`: what it takes for the target without --target; `own`: what it says of own trees; `accel`: choices. What
+    is empty is no option of this sub-command.
+    """
+    stage = stages.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    stage.set_defaults(call=call)
+    if target:
+        stage.add_argument("--target", help=f"what the queue applies to: {', '.join(TARGETS)} (default: {target})")
+    if own:
+        for option, what in (("--linux", "kernel"), ("--cryptsetup", "cryptsetup")):
+            stage.add_argument(option, metavar="DIR", help=f"your own {what} {own}")
+    if accel:
+        how = "how the guest runs (default: KVM where a trial boot works, else TCG)"
+        how += "; native is User-Mode Linux" if UNACCELERATED in accel else ""
+        how += "; icount is TCG with one CPU and a clock that counts its instructions" if COUNTED in accel else ""
+        stage.add_argument("--accel", choices=accel, help=how)
+    return stage
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for: a target's name (None: see `targets` and `target`), an accelerator, own trees.
+    """What the user asked for: a target's name (None: see `targets` and `target`), own trees, an accelerator.
 
-    `own` maps a target's variable (LINUX, CRYPTSETUP) to the user's tree. `quick`
-    `variant` and `tests` (none: all) are for the selftests, `minutes` and `seed` (0: any) for the
-    soak, `mutants` names the wrong drivers (none: all).
-    `files` are results files, `metric` and `to` are for compare: a key of stats.METRICS, one of compare.TO.
-    `only_check` of figures: say what is stale instead of writing it. `bench` is what to measure, `posting` how to post.
+    `own` maps a target's variable (LINUX, CRYPTSETUP) to the user's tree.
     """
 
-    target_name: str | None
-    own: Mapping[str, Path]
-    accel: str | None
-    quick: bool = False
-    variant: str = "series"
-    tests: tuple[str, ...] = ()
-    minutes: int = 60
-    seed: int = 0
-    mutants: tuple[str, ...] = ()
-    files: tuple[Path, ...] = ()
-    metric: str = ""
-    to: str = ""
-    only_check: bool = False
-    bench: bench_stage.Wanted = field(default_factory=bench_stage.Wanted)
-    posting: Posting = field(default_factory=lambda: Posting(""))
+    target_name: str | None = None
+    own: Mapping[str, Path] = field(default_factory=dict)
+    accel: str | None = None
 
     def target(self) -> Target:
         """The target asked for, or the default one. Raises UserError for an unknown name."""

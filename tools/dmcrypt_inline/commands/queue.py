@@ -1,6 +1,8 @@
-"""What the sub-commands do that maintain a queue and take it elsewhere: edit, refresh, am, outbox."""
+"""The sub-commands that apply a queue, maintain it and take it elsewhere."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from ..common.errors import UserError
 from ..common.paths import build_dir, log_dir
@@ -10,8 +12,46 @@ from ..trees import outbox as outbox_stage
 from ..trees import refresh as refresh_stage
 from ..trees import selftests
 from ..trees.base import prepare_exact
+from ..trees.outbox import Posting
 from ..trees.series import apply_series
-from .request import Request
+from .request import Add, Request
+
+
+def register(add: Add) -> None:
+    """Add the sub-commands to the command line."""
+    add("tree", "make build/<target>/tree, a git repository with the tags base and series", tree)
+    add("edit", "make the tree and say how to edit the queue's patches as commits", edit)
+    add("refresh", "write the commits of build/<target>/tree back into the queue", refresh)
+    text = "put the files of selftests/dm-crypt into the patches that add them"
+    add("refresh-selftests", text, refresh_selftests, target="all")
+    add(
+        "am",
+        "commit the queue that suits your own tree on a new branch there",
+        am,
+        target="the one that suits the tree",
+        own="git repository, which gets a new branch; work tree and index stay as they are",
+    )
+    text = "build/<target>/outbox: the queue as mails, signed off by who sends; nothing is sent"
+    stage = add("outbox", text, outbox)
+    stage.add_argument("--sign", default="", metavar='"NAME <MAIL>"', help="who sends the mails and signs them off")
+    stage.add_argument(
+        "--trailer",
+        dest="trailers",
+        action="append",
+        default=[],
+        metavar="TRAILER",
+        help="a line before the sign-off of each patch, such as 'Assisted-by: NAME' (may be given more than once)",
+    )
+    stage.add_argument("--version", type=int, default=1, metavar="N", help="of the posting (default: %(default)s)")
+
+
+def tree(request: Request) -> int:
+    """Make build/<target>/tree and say where it is."""
+    made = request.tree(request.target())
+    say(
+        f"{made.path}: base {made.base[:12]} from {made.origin}; series {made.series[:12]}, {len(made.commits)} patches"
+    )
+    return 0
 
 
 def edit(request: Request) -> int:
@@ -55,18 +95,18 @@ def am(request: Request) -> int:
     return 0
 
 
-def outbox(request: Request) -> int:
+def outbox(request: Request, sign: str, trailers: Sequence[str], version: int) -> int:
     """The queue as mails below build/<target>/outbox, its selftests in outbox-selftests beside it."""
     target = request.target()
-    posting = outbox_stage.checked(request.posting)
+    posting = outbox_stage.checked(Posting(sign, tuple(trailers), version))
     base = request.base(target)
-    tree = apply_series(target, base)
+    applied = apply_series(target, base)
     exact = prepare_exact(target, base)
-    shown = tree if exact == base else apply_series(target, exact, target.tag)
+    shown = applied if exact == base else apply_series(target, exact, target.tag)
     log = log_dir(target.name) / "outbox.log"
     commit = outbox_stage.base_commit_of(target, request.own.get(target.variable), log)
     for thread in outbox_stage.threads(shown):
-        whom = outbox_stage.recipients(tree, thread.patches)
+        whom = outbox_stage.recipients(applied, thread.patches)
         out = build_dir(target.name) / thread.directory
         mails = outbox_stage.write(shown, thread, posting, whom, base_commit=commit, out=out)
         say(f"{len(mails)} mails in {out}")

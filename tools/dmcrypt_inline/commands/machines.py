@@ -1,0 +1,65 @@
+"""What guests need, built from what the user asked for."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ..bench.guest_run import steps
+from ..common.gitrepo import git
+from ..common.paths import log_dir
+from ..guests.machine import Machine
+from ..kernels.build import Kernel, Module, build_kernel, build_module
+from ..kernels.build_cryptsetup import Cryptsetup, build_cryptsetup
+from ..proofs.mutants import Mutant
+from ..trees.series import Tree
+from ..trees.targets import CRYPTSETUP, get_target
+from .request import Request
+
+
+def _cryptsetup(request: Request) -> Cryptsetup:
+    """The patched cryptsetup that guests use."""
+    return build_cryptsetup(request.tree(get_target(CRYPTSETUP)))
+
+
+def _variant(tree: Tree, kernel: Kernel, name: str, patch: Path | None = None) -> Module:
+    """dm-crypt of the tag base, or of the series with `patch` on top; UserError when that does not apply."""
+    return module_at(tree, kernel, "base" if name == "base" else "series", name, patch)
+
+
+def module_at(tree: Tree, kernel: Kernel, commit: str, name: str, mine: Path | None = None) -> Module:
+    """dm-crypt of a commit of the tree; `mine` is a patch on top, or a driver (.c) in its place."""
+    log = log_dir(tree.target.name) / "variants.log"
+    with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as place:
+        sources = [Path(place) / path for path in tree.target.replaced]
+        for path, source in zip(tree.target.replaced, sources):
+            source.parent.mkdir(parents=True)
+            source.write_text(git(tree.path, "show", f"{commit}:{path}", log=log).output)
+        if mine is not None and mine.suffix == ".c":
+            shutil.copyfile(mine, sources[0])
+        elif mine is not None:
+            git(Path(place), "init", "-q", log=log)  # else git apply looks for a repository further up
+            git(Path(place), "apply", mine, log=log)
+        return build_module(kernel, sources[0], name, sources[1:])
+
+
+def make_machine(
+    request: Request, tree: Tree, flavour: str, names: Sequence[str], wrong: Sequence[Mutant] = ()
+) -> Machine:
+    """Guests' kernel, cryptsetup and modules: the variants `names` and those that are wrong."""
+    cryptsetup = _cryptsetup(request)
+    kernel = build_kernel(tree, flavour)
+    modules = {name: _variant(tree, kernel, name) for name in names}
+    modules |= {mutant.name: _variant(tree, kernel, mutant.name, mutant.patch) for mutant in wrong}
+    return Machine(tree, kernel, modules, cryptsetup, request.accel)
+
+
+def with_steps(machine: Machine) -> Machine:
+    """The machine with a variant for each commit of the queue that changes dm-crypt, in their order."""
+    commits = steps(machine.tree)
+    further = {name: module_at(machine.tree, machine.kernel, commit, name) for name, commit in commits.items()}
+    first = {name: module for name, module in machine.modules.items() if name != "series"}
+    return replace(machine, modules={**first, **further, "series": machine.modules["series"]})

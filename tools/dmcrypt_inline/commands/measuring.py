@@ -1,0 +1,87 @@
+"""The sub-commands that measure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..bench import guest_run
+from ..bench.inguest.workloads import PLANS, get_plan
+from ..bench.running_kernel import measure_here
+from ..common.errors import UserError
+from ..common.host import ensure_packages, enter_python_env, python_env
+from ..guests.guest import COUNTED
+from ..report import demo as demo_stage
+from .machines import make_machine, module_at, with_steps
+from .request import EMULATED, Add, Request
+
+
+def register(add: Add) -> None:
+    """Add the sub-commands to the command line."""
+    add("demo", "from nothing to a booted kernel with inline dm-crypt, shown and measured", demo, accel=EMULATED)
+    text = "measure base, series and other dm-crypt modules in one guest boot, or the running kernel"
+    stage = add("bench", text, bench, accel=(*EMULATED, COUNTED))
+    limits = ", ".join(f"{name} ({plan.seconds / 60:.0f} min)" for name, plan in PLANS.items())
+    stage.add_argument(
+        "--plan", default="full", help=f"what to measure, and for how long at most: {limits} (default: %(default)s)"
+    )
+    stage.add_argument(
+        "--variant",
+        dest="variants",
+        nargs="+",
+        default=[],
+        metavar="NAME=PATH",
+        help="further drivers: dm-crypt.c, or a dm-crypt.ko that was built for the fast kernel; "
+        "or `each`: the queue's patches one by one",
+    )
+    stage.add_argument("--here", action="store_true", help="on the running kernel, as root, instead of in a guest")
+    stage.add_argument(
+        "--device",
+        default="",
+        metavar="DEVICE",
+        help="with --here: a device of yours instead of those made in memory; it is only read unless --destroy-data "
+        "names it too, and refused where it is mounted or in use",
+    )
+    stage.add_argument(
+        "--destroy-data",
+        default="",
+        metavar="DEVICE",
+        help="overwrite the device: its name once more, exactly as given to --device",
+    )
+
+
+def demo(request: Request) -> int:
+    """The whole way on the fast kernel, with the patched cryptsetup; the exit status is the demo's."""
+    target = request.kernel_target()
+    ensure_packages("base", "build", "cryptsetup", "guest")
+    enter_python_env()
+    machine = make_machine(request, request.tree(target), "fast", ("base", "series"))
+    return demo_stage.run(machine)
+
+
+def bench(request: Request, *, plan: str, variants: Sequence[str], here: bool, device: str, destroy_data: str) -> int:
+    """Measure a plan: in a guest, or on the running kernel. Returns 0: slow figures are no error."""
+    wanted = get_plan(plan)
+    if here:
+        if variants:
+            raise UserError("the running kernel has one dm-crypt: VARIANT= is for guests, without HERE=1")
+        measure_here(wanted, device, destroy_data)
+        return 0
+    if device or destroy_data:
+        raise UserError("DEVICE= and DESTROY_DATA= are for the running kernel: give HERE=1 too; a guest sees no disks")
+    given, each = guest_run.named_variants(variants)
+    target = request.kernel_target()
+    ensure_packages("base", "build", "cryptsetup", "guest")
+    python_env()
+    made = request.tree(target)
+    machine = make_machine(request, made, "fast", ("base", "series"))
+    if each:
+        machine = with_steps(machine)
+    built = {
+        name: module_at(made, machine.kernel, "series", name, path)
+        for name, path in given.items()
+        if path.suffix == ".c"
+    }
+    further = {name: path for name, path in given.items() if name not in built}
+    guest_run.run(replace(machine, modules={**machine.modules, **built}), wanted, further)
+    return 0

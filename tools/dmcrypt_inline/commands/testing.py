@@ -1,0 +1,220 @@
+"""The sub-commands that check and test a queue."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from ..checks.checklist import run_checks
+from ..checks.queues import check as check_queue
+from ..checks.sources import source_checks
+from ..common.counts import Counts
+from ..common.errors import UserError
+from ..common.host import ensure_packages, python_env
+from ..common.parts import run_parts
+from ..common.paths import BUILD
+from ..common.progress import say
+from ..guests.machine import UNACCELERATED
+from ..kernels.build import build_kernel, prepare_kernel
+from ..proofs import suites
+from ..proofs.guest_tests import chosen, kselftests
+from ..proofs.mutants import named, sample, without_emulation
+from ..proofs.tools_tests import run_own_tests
+from ..trees.targets import CRYPTSETUP, DEFAULT, NATIVE, NATIVE_DEBUG, Target, get_target
+from .machines import make_machine, module_at, with_steps
+from .request import EMULATED, Add, Request
+
+ACCELERATORS = (*EMULATED, UNACCELERATED)
+
+
+def register(add: Add) -> None:
+    """Add the sub-commands to the command line."""
+    text = "no guest: lint of patches, cover letters, shell, Python and text; each patch builds without warnings"
+    add("check", text, check, target="all")
+    add("test", "check, the tools' own tests, and the guest tests; the last line counts them", test, target="all")
+    text = "the tests of selftests/ on the debug kernel, in a guest; or the tests of cryptsetup"
+    stage = add("selftest", text, selftest, accel=ACCELERATORS)
+    stage.add_argument("--quick", action="store_true", help="the short form of each test, as `test` runs them")
+    text = "which dm-crypt: series, base or [NAME=]path/to/dm-crypt.c (default: %(default)s)"
+    stage.add_argument("--variant", default="series", metavar="VARIANT", help=text)
+    text = "only these tests, or suites (default: all)"
+    stage.add_argument("--test", dest="tests", default="", metavar="NAMES", help=text)
+    text = "random work on all sorts of mappings in a guest, for as long as wanted"
+    stage = add("soak", text, soak, accel=ACCELERATORS)
+    stage.add_argument("--minutes", type=int, default=60, help="for how long (default: %(default)s)")
+    stage.add_argument("--seed", type=int, default=0, help="of what is random, to repeat a run (default: any)")
+    text = "each driver that is wrong on purpose against the selftests that must catch it (takes long)"
+    stage = add("mutants", text, mutants, accel=ACCELERATORS)
+    stage.add_argument("names", nargs="*", metavar="NAME", help="only these (default: all of them)")
+    text = "the kselftests in their short form on every commit of the queue (takes hours; less with --accel native)"
+    add("bisect-check", text, bisect_check, accel=ACCELERATORS)
+
+
+def check(request: Request) -> int:
+    """The checks that need no guest; status 1 when one failed."""
+    targets = request.targets()
+    ensure_packages("base", "check", "coccinelle", "dear", *_build_packages(targets))
+    return _close(run_parts(_checks(targets, request, quick=False)))
+
+
+def test(request: Request) -> int:
+    """Checks, the tools' tests, and the guest tests on the debug kernels; status 1 when anything failed."""
+    targets = request.targets()
+    kernels = [target for target in targets if target.is_kernel]
+    ensure_packages("base", "build", "check", "coccinelle", "cryptsetup", "guest", "report")
+    pool = ThreadPoolExecutor(1)  # for the kernels: the checks leave one CPU idle most of the time
+    begun: list[Future[None]] = []
+
+    def trees() -> Counts:
+        counts = _trees(targets, request)
+        begun.append(pool.submit(_kernels, kernels, request))
+        return counts
+
+    def built() -> Counts:
+        wait(begun)  # what went wrong is said where the kernel is needed
+        return Counts(0, 0, 0)
+
+    # Cheapest first: a mistake shows in seconds.
+    parts = {"tools_tests": run_own_tests, **_checks(targets, request, quick=True), "trees": trees, "kernels": built}
+    for target in kernels:
+        parts[f"builds_of_{target.name}"] = partial(_builds, target, request)
+        parts[f"guest_tests_of_{target.name}"] = partial(_in_guests, target, request)
+    try:
+        return _close(run_parts(parts))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _kernels(targets: Sequence[Target], request: Request) -> None:
+    """Build the kernels of make test: all are configured first, because the checks wait for that."""
+    trees = [request.tree(target) for target in targets]
+    for step in (prepare_kernel, build_kernel):
+        for tree in trees:
+            step(tree, tree.target.tested)
+
+
+def _build_packages(targets: Sequence[Target]) -> set[str]:
+    return {"build" if target.is_kernel else "cryptsetup" for target in targets}
+
+
+def _checks(targets: Sequence[Target], request: Request, *, quick: bool) -> dict[str, Callable[[], Counts]]:
+    """The sources' checks, then those of each queue, with the dear ones unless `quick`."""
+    parts: dict[str, Callable[[], Counts]] = {"source_checks": _check_sources}
+    parts["trees"] = partial(_trees, targets, request)
+    for target in targets:
+        parts[f"checks_of_{target.name}"] = partial(_check, target, request, quick)
+    return parts
+
+
+def _check_sources() -> Counts:
+    log = BUILD / "check.log"
+    log.unlink(missing_ok=True)
+    return run_checks(source_checks(python_env(), log))
+
+
+def _trees(targets: Sequence[Target], request: Request) -> Counts:
+    """All trees at once, because to unpack one keeps one CPU busy. What cannot be made, its checks say."""
+    with ThreadPoolExecutor(len(targets)) as pool:
+        for made in [pool.submit(request.tree, target) for target in targets]:
+            made.exception()
+    return Counts(0, 0, 0)
+
+
+def _check(target: Target, request: Request, quick: bool) -> Counts:
+    return check_queue(target, request.base(target), python_env(), quick)
+
+
+def _guest_tests(target: Target, request: Request) -> Callable[[], Counts]:
+    """Build what the guest tests of a target need; what is returned runs them."""
+    made = request.tree(target)
+    if target.defects:
+        return partial(suites.test_fixes, make_machine(request, made, NATIVE_DEBUG, ("base", "series")), target.defects)
+    wrong = sample(target)
+    return partial(suites.test, make_machine(request, made, NATIVE, ("base", "series"), wrong), wrong)
+
+
+def _builds(target: Target, request: Request) -> Counts:
+    """A part of its own, so that the time for builds stands beside the time in guests."""
+    _guest_tests(target, request)
+    return Counts(0, 0, 0)
+
+
+def _in_guests(target: Target, request: Request) -> Counts:
+    return _guest_tests(target, request)()
+
+
+def selftest(request: Request, quick: bool, variant: str, tests: str) -> int:
+    """The kselftests on the debug kernel, or the tests of cryptsetup; status 1 when one failed."""
+    ensure_packages("base", "build", "cryptsetup", "guest")
+    if request.target().name == CRYPTSETUP:
+        if variant != "series" or request.accel not in (None, UNACCELERATED):
+            raise UserError("cryptsetup is tested with both drivers, under User-Mode Linux: no VARIANT=, no ACCEL=")
+        wanted = chosen(suites.cryptsetup_tests(), tests.split())
+        kernel = request.tree(get_target(DEFAULT))
+        machine = make_machine(request, kernel, NATIVE, ("base", "series"))
+        return _close(suites.of_cryptsetup(machine, quick, wanted))
+    target = request.kernel_target()
+    wanted = chosen(kselftests(), tests.split())
+    name, driver = _variant_wanted(variant)
+    machine = make_machine(request, request.tree(target), _flavour(target, request), () if driver else (name,))
+    if driver:
+        mine = module_at(machine.tree, machine.kernel, "series", name, driver)
+        machine = replace(machine, modules={name: mine})
+    return _close(suites.selftest(machine, quick, name, wanted))
+
+
+def _variant_wanted(word: str) -> tuple[str, Path | None]:
+    """A variant's name, and the driver's file unless the tree has it. Raises UserError for what is neither."""
+    if word in ("base", "series"):
+        return word, None
+    name, _, path = word.rpartition("=")
+    if Path(path).suffix != ".c" or not Path(path).is_file():
+        raise UserError(f"VARIANT={word}: neither base nor series nor a file [NAME=]path/to/dm-crypt.c")
+    return name or "mine", Path(path)
+
+
+def _flavour(target: Target, request: Request) -> str:
+    """The kernel for the kselftests: the debug kernel, or what there is of it under User-Mode Linux."""
+    native = NATIVE_DEBUG if NATIVE_DEBUG in target.fragments else NATIVE
+    return native if request.accel == UNACCELERATED else "debug"
+
+
+def soak(request: Request, minutes: int, seed: int) -> int:
+    """The long random test, for as long as asked for; status 1 when it found something."""
+    target = request.kernel_target()
+    ensure_packages("base", "build", "cryptsetup", "guest")
+    seed = seed or int.from_bytes(os.urandom(2), "big")
+    say(f"{minutes} minutes with SEED={seed}")
+    machine = make_machine(request, request.tree(target), _flavour(target, request), ("series",))
+    return _close(suites.soak(machine, minutes, seed))
+
+
+def bisect_check(request: Request) -> int:
+    """The kselftests on every commit of the queue; status 1 when one failed."""
+    target = request.kernel_target()
+    ensure_packages("base", "build", "cryptsetup", "guest")
+    machine = with_steps(make_machine(request, request.tree(target), _flavour(target, request), ("base", "series")))
+    return _close(suites.bisect_check(machine))
+
+
+def mutants(request: Request, names: Sequence[str]) -> int:
+    """Every driver that is wrong on purpose against the tests that must catch it; status 1 when one gets away."""
+    target = request.kernel_target()
+    wrong = named(target, names)
+    flavour = _flavour(target, request)
+    if flavour == NATIVE:
+        kept = without_emulation(wrong)
+        say(f"{len(wrong) - len(kept)} of {len(wrong)} are left out: what finds them needs the debug kernel")
+        wrong = kept
+    ensure_packages("base", "build", "cryptsetup", "guest")
+    machine = make_machine(request, request.tree(target), flavour, ("series",), wrong)
+    return _close(suites.mutants(machine, wrong))
+
+
+def _close(counts: Counts) -> int:
+    say(f"{counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped")
+    return 1 if counts.failed else 0
