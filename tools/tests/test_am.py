@@ -44,7 +44,7 @@ def test_the_queue_is_on_a_new_branch_and_work_stays(tmp_path: Path, targets: di
     (own / "staged.c").write_text("int staged;\n")
     git(own, "add", "staged.c")
     before = git(own, "status", "--porcelain", "--branch")
-    lines = am.carry("LINUX", own, None)
+    lines = am.apply_queue("LINUX", own, None)
     assert "Linux 5.8.0-rc2" in lines[0]
     assert lines[1].strip() == "its files are those of v0.1"
     assert "1 patches for small are on the new branch dmcrypt-inline-small" in lines[2]
@@ -53,7 +53,7 @@ def test_the_queue_is_on_a_new_branch_and_work_stays(tmp_path: Path, targets: di
     assert git(own, "show", f"dmcrypt-inline-small:{SOURCE}") == AFTER
     said = git(own, "log", "--format=%an|%cn|%s|%b", "HEAD..dmcrypt-inline-small").strip()
     assert said == "dmcrypt-inline|A User|dm crypt: bump the version|Because."
-    am.carry("LINUX", own, None)
+    am.apply_queue("LINUX", own, None)
     assert git(own, "rev-parse", "dmcrypt-inline-small-2^{tree}") == git(
         own, "rev-parse", "dmcrypt-inline-small^{tree}"
     )
@@ -74,7 +74,7 @@ def test_any_directory_of_the_repository_stands_for_all_of_it(
     tmp_path: Path, targets: dict[str, Target], inside: Callable[[Path], Path]
 ) -> None:
     place = inside(own_tree(tmp_path))
-    am.carry("LINUX", place, None)
+    am.apply_queue("LINUX", place, None)
     assert git(place, "show", f"dmcrypt-inline-small:{SOURCE}") == AFTER
 
 
@@ -83,7 +83,7 @@ def test_a_patch_that_is_there_already_makes_no_empty_commit(tmp_path: Path, tar
     (own / SOURCE).write_text(AFTER)
     git(own, "commit", "-q", "-a", "-m", "the same")
     with pytest.raises(UserError, match=r"0001-dm-crypt-bump-the-version\.patch, changes nothing in .*/own "):
-        am.carry("LINUX", own, None)
+        am.apply_queue("LINUX", own, None)
     assert "dmcrypt-inline" not in git(own, "branch", "--list")
 
 
@@ -113,7 +113,7 @@ def test_a_backport_for_that_version_or_an_older_one_is_nearest(tmp_path: Path, 
 def test_where_it_does_not_apply_nothing_changes(tmp_path: Path, targets: dict[str, Target]) -> None:
     own = own_tree(tmp_path, "int version = 14;\n")
     with pytest.raises(UserError) as caught:
-        am.carry("LINUX", own, None)
+        am.apply_queue("LINUX", own, None)
     message = str(caught.value)
     assert message.startswith("patch 1, 0001-dm-crypt-bump-the-version.patch, does not apply to")
     assert "(Linux 5.8.0-rc2)" in message
@@ -124,7 +124,7 @@ def test_where_it_does_not_apply_nothing_changes(tmp_path: Path, targets: dict[s
 
 
 def test_a_named_target_is_taken(tmp_path: Path, targets: dict[str, Target]) -> None:
-    am.carry("LINUX", own_tree(tmp_path), targets["fixed"])
+    am.apply_queue("LINUX", own_tree(tmp_path), targets["fixed"])
     assert "dmcrypt-inline-fixed" in git(tmp_path / "own", "branch", "--list")
 
 
@@ -133,14 +133,14 @@ def test_where_the_named_target_does_not_apply_the_nearest_is_said(tmp_path: Pat
     with pytest.raises(
         UserError, match=r"the nearest target is fixed, v0\.2 of a test, which is taken without TARGET="
     ):
-        am.carry("LINUX", own, targets["small"])
+        am.apply_queue("LINUX", own, targets["small"])
 
 
 def test_a_named_target_must_be_for_such_a_tree(tmp_path: Path, targets: dict[str, Target]) -> None:
     own = own_tree(tmp_path)
     other = replace(targets["small"], variable="CRYPTSETUP")
     with pytest.raises(UserError, match=r"TARGET=small is for CRYPTSETUP=, .*LINUX=.*\n.*one of: small, fixed"):
-        am.carry("LINUX", own, other)
+        am.apply_queue("LINUX", own, other)
     assert "dmcrypt-inline" not in git(own, "branch", "--list")
 
 
@@ -162,7 +162,7 @@ def of_cryptsetup(targets: dict[str, Target]) -> Target:
 
 def test_cryptsetup_gets_its_own_queue(tmp_path: Path, of_cryptsetup: Target) -> None:
     own = cryptsetup_tree(tmp_path)
-    lines = am.carry("CRYPTSETUP", own, None)
+    lines = am.apply_queue("CRYPTSETUP", own, None)
     assert "cryptsetup 2.3.3" in lines[0]
     assert lines[1].strip() == "its files are those of v2.3.3"
     assert git(own, "show", f"dmcrypt-inline-tool:{SOURCE}") == AFTER
@@ -172,12 +172,12 @@ def test_cryptsetup_gets_its_own_queue(tmp_path: Path, of_cryptsetup: Target) ->
 def test_a_cryptsetup_that_has_the_flags_is_refused(tmp_path: Path, of_cryptsetup: Target, named: bool) -> None:
     own = cryptsetup_tree(tmp_path, "#define CRYPT_ACTIVATE_NO_READ_WORKQUEUE (1 << 24)\n")
     with pytest.raises(UserError, match=r"\(cryptsetup 2\.3\.3\) has CRYPT_ACTIVATE_NO_READ_WORKQUEUE already"):
-        am.carry("CRYPTSETUP", own, of_cryptsetup if named else None)
+        am.apply_queue("CRYPTSETUP", own, of_cryptsetup if named else None)
 
 
 def test_what_is_no_cryptsetup_is_refused(tmp_path: Path, of_cryptsetup: Target) -> None:
     with pytest.raises(UserError, match=r"has no lib/libcryptsetup\.h: it is no cryptsetup tree"):
-        am.carry("CRYPTSETUP", own_tree(tmp_path), None)
+        am.apply_queue("CRYPTSETUP", own_tree(tmp_path), None)
 
 
 def a_directory(tmp_path: Path) -> Path:
@@ -226,4 +226,4 @@ def test_what_is_no_tree_for_a_queue_is_refused(
     tmp_path: Path, targets: dict[str, Target], make: Callable[[Path], Path], why: str, named: bool
 ) -> None:
     with pytest.raises(UserError, match=why):
-        am.carry("LINUX", make(tmp_path), targets["small"] if named else None)
+        am.apply_queue("LINUX", make(tmp_path), targets["small"] if named else None)

@@ -96,7 +96,7 @@ def test_each_kind_of_target_has_its_own_checks(
 
 
 def test_dear_checks_are_left_to_make_check(capsys: pytest.CaptureFixture[str]) -> None:
-    both = [Check("one", lambda: None), Check("two", lambda: None, dear=True)]
+    both = [Check("one", lambda: None), Check("two", lambda: None, slow=True)]
     assert run_checks(both, quick=True) == Counts(1, 0, 0)
     assert capsys.readouterr().out == "left to make check: two\nok one\n"
     assert run_checks(both) == Counts(2, 0, 0)

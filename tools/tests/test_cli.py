@@ -19,7 +19,7 @@ from dmcrypt_inline.common.counts import Counts
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.paths import REPO, TOOLS
 from dmcrypt_inline.proofs import guest_tests, tools_tests
-from dmcrypt_inline.trees.targets import ELSEWHERE, FLAVOURS, NEAR_FAST, TARGETS, get_target
+from dmcrypt_inline.trees.targets import COMPILE_ONLY, CROSS_COMPILE_ONLY, FLAVOURS, TARGETS, get_target
 
 # Which stages lack an option that others have.
 WITHOUT = {
@@ -229,5 +229,5 @@ def test_every_target_is_whole() -> None:
         assert target.recipe.blobs
         if target.is_kernel:
             assert target.source in target.blobs
-            assert {"fast", "debug"} <= set(target.fragments) <= {*FLAVOURS, *NEAR_FAST, *ELSEWHERE}
+            assert {"fast", "debug"} <= set(target.fragments) <= {*FLAVOURS, *COMPILE_ONLY, *CROSS_COMPILE_ONLY}
             assert {*target.defects, *target.lacks} <= {Path(test).name for test in guest_tests.kselftests()}

@@ -87,7 +87,7 @@ def test_fio_ends_before_an_exception_goes_on(tmp_path: Path, disk: Path, monkey
         raise KeyboardInterrupt
 
     monkeypatch.setattr("dmcrypt_inline.bench.inguest.sampling.run", noted)
-    monkeypatch.setattr("dmcrypt_inline.bench.inguest.accounting.machine", interrupted)
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.accounting.system", interrupted)
     with Sampler(tmp_path / "results", read_only=True) as sampler:
         begin = time.monotonic()
         with pytest.raises(KeyboardInterrupt):

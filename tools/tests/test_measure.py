@@ -91,7 +91,7 @@ btime 1795254182
 
 
 def test_the_machine_s_accounts() -> None:
-    assert accounting.parse_stat(STAT) == accounting.Machine({"irq": 0.11, "softirq": 18.91}, 197504989)
+    assert accounting.parse_stat(STAT) == accounting.System({"irq": 0.11, "softirq": 18.91}, 197504989)
     with pytest.raises(ValueError, match="lacks 'ctxt'"):
         accounting.parse_stat("cpu 1 2 3 4 5 6 7 8\n")
 
@@ -141,9 +141,9 @@ def test_threads_that_come_and_go(tmp_path: Path) -> None:
 
 def test_both_ways_of_dividing_the_time_have_the_same_sum() -> None:
     jobs, worker, load = (accounting.Thread(context, 1.0, 0.0) for context in ("jobs", "kcryptd", ""))
-    before = accounting.Look(accounting.Machine({"irq": 1.0, "softirq": 2.0}, 100), {1: jobs, 3: load})
+    before = accounting.Snapshot(accounting.System({"irq": 1.0, "softirq": 2.0}, 100), {1: jobs, 3: load})
     threads = {1: replace(jobs, seconds=1.5, user=0.2), 2: worker, 3: replace(load, seconds=9.0)}
-    used = accounting.used(before, accounting.Look(accounting.Machine({"irq": 1.25, "softirq": 2.5}, 111), threads))
+    used = accounting.usage(before, accounting.Snapshot(accounting.System({"irq": 1.25, "softirq": 2.5}, 111), threads))
     assert used.cpu == pytest.approx({"user": 0.2, "system": 1.3, "irq": 0.25, "softirq": 0.5})
     none = {"write_thread": 0, "cryptd": 0, "other_threads": 0}
     assert used.by_context == pytest.approx({"jobs": 0.5, "kcryptd": 1.0, "irq": 0.25, "softirq": 0.5, **none})

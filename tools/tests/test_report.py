@@ -30,7 +30,7 @@ WINDOWS = [(width, scheme) for width in (1280, 390) for scheme in (LIGHT, DARK)]
 
 
 @pytest.fixture(scope="module")
-def made() -> pages.Report:
+def made() -> pages.Texts:
     """The report of everything there can be."""
     return pages.build(synthetic.results())
 
@@ -49,7 +49,7 @@ def test_a_counting_clock_is_named() -> None:
 
 
 @pytest.mark.parametrize(("width", "scheme"), WINDOWS)
-def test_a_browser_shows_every_chart(made: pages.Report, tmp_path: Path, width: int, scheme: str) -> None:
+def test_a_browser_shows_every_chart(made: pages.Texts, tmp_path: Path, width: int, scheme: str) -> None:
     assert shutil.which(BROWSER), f"install the Debian packages {' '.join(host.PACKAGES['report'])} to run this test"
     seen = look(made.html, tmp_path, width, scheme)
     assert seen["width"] == width
@@ -89,11 +89,11 @@ def test_what_is_wrong_with_a_page_is_seen(small: str, tmp_path: Path, old: str,
     assert any(expected in fault for fault in faults(look(broken, tmp_path, 390, LIGHT), ["w1"]))
 
 
-def test_the_page_needs_nothing_beside_itself(made: pages.Report) -> None:
+def test_the_page_needs_nothing_beside_itself(made: pages.Texts) -> None:
     assert not re.search(r"<(script|link|img|iframe|object)\b|\bsrc=|@import|url\((?!#)|href=\"(?!#)", made.html)
 
 
-def test_every_id_is_there_once_and_every_reference_leads_somewhere(made: pages.Report) -> None:
+def test_every_id_is_there_once_and_every_reference_leads_somewhere(made: pages.Texts) -> None:
     ids = re.findall(r'\bid="([^"]*)"', made.html)
     assert sorted(ids) == sorted(set(ids))
     references = set(re.findall(r'(?:url\(|href=")#([^)"]*)', made.html))
@@ -129,7 +129,7 @@ def test_the_only_variant_is_compared_with_its_own_default_path() -> None:
     assert rows[1][2] == "faster"
 
 
-def test_a_base_with_the_flags_is_compared_mode_by_mode(made: pages.Report) -> None:
+def test_a_base_with_the_flags_is_compared_mode_by_mode(made: pages.Texts) -> None:
     assert "the base in the same mode" not in made.markdown + made.html
     cells = [measurement(POSTING, "base", mode) for mode in ("default", "both")]
     cells.append(measurement(POSTING, "series", "both", speed=1.25))
@@ -141,7 +141,7 @@ def test_a_base_with_the_flags_is_compared_mode_by_mode(made: pages.Report) -> N
     assert "times that of the base in the same mode" in fixed.html
 
 
-def test_the_summary_has_ratios_and_verdicts(made: pages.Report) -> None:
+def test_the_summary_has_ratios_and_verdicts(made: pages.Texts) -> None:
     start = made.markdown.index("Throughput, times that of base:default.")
     head, _, line = made.markdown[start:].split("\n\n")[1].splitlines()[:3]
     cells = dict(zip(*([cell.strip() for cell in each.strip("|").split("|")] for each in (head, line))))

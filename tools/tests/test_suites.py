@@ -15,7 +15,7 @@ from dmcrypt_inline.guests.complaints import scan
 from dmcrypt_inline.guests.machine import Machine
 from dmcrypt_inline.kernels.build import USER_MODE, Kernel, Module
 from dmcrypt_inline.proofs import guest_tests, mutants, suites
-from dmcrypt_inline.proofs.known_failures import debt, settle
+from dmcrypt_inline.proofs.known_failures import failures_of, judge
 from dmcrypt_inline.proofs.ktap import parse
 from dmcrypt_inline.trees.series import Tree
 from dmcrypt_inline.trees.targets import get_target
@@ -110,9 +110,9 @@ def test_an_error_of_one_job_ends_all() -> None:
 
 
 def test_lines_carry_the_name_of_their_test(capsys: pytest.CaptureFixture[str]) -> None:
-    told = suites.Told()
+    printed = suites.LinesByTest()
     for line in ("booting", "# dm-crypt/bad_arguments", "ok 1 a", "# a remark"):
-        told(line)
+        printed(line)
     assert capsys.readouterr().out.splitlines() == [
         "    booting",
         "    bad_arguments: # dm-crypt/bad_arguments",
@@ -127,46 +127,46 @@ def result(text: str, status: int | None = 1, complaint: str = "") -> guest_test
 
 
 def test_a_commit_may_fail_the_claims_that_the_base_fails_alone() -> None:
-    owed = debt(result("1..3\nnot ok 1 a\nok 2 b\nok 3 c\n"))
-    found, left = settle(owed, result("1..3\nnot ok 1 a\nnot ok 2 b\nok 3 c\n"))
+    known = failures_of(result("1..3\nnot ok 1 a\nok 2 b\nok 3 c\n"))
+    found, left = judge(known, result("1..3\nnot ok 1 a\nnot ok 2 b\nok 3 c\n"))
     assert found.counts == Counts(1, 1, 1)
-    found, left = settle(left, result("1..3\nok 1 a\nok 2 b\nok 3 c\n", 0))
+    found, left = judge(left, result("1..3\nok 1 a\nok 2 b\nok 3 c\n", 0))
     assert (found.counts, bool(left)) == (Counts(3, 0, 0), False)
-    assert settle(left, result("1..3\nnot ok 1 a\nok 2 b\nok 3 c\n"))[0].counts == Counts(2, 1, 0)
+    assert judge(left, result("1..3\nnot ok 1 a\nok 2 b\nok 3 c\n"))[0].counts == Counts(2, 1, 0)
 
 
 def test_what_a_guest_did_not_come_to_may_fail_until_it_passed() -> None:
-    owed = debt(result("1..3\nok 1 a\n", None))
-    found, left = settle(owed, result("1..3\nok 1 a\nok 2 b\nnot ok 3 c\n"))
+    known = failures_of(result("1..3\nok 1 a\n", None))
+    found, left = judge(known, result("1..3\nok 1 a\nok 2 b\nnot ok 3 c\n"))
     assert found.counts == Counts(2, 0, 1)
     for again, failed in (("not ok 1 a\nok 2 b", 1), ("ok 1 a\nnot ok 2 b", 1), ("ok 1 a\nok 2 b", 0)):
-        assert settle(left, result(f"1..3\n{again}\nnot ok 3 c\n"))[0].counts.failed == failed
-    assert not settle(left, result("1..3\nok 1 a\nok 2 b\nok 3 c\n", 0))[1]
+        assert judge(left, result(f"1..3\n{again}\nnot ok 3 c\n"))[0].counts.failed == failed
+    assert not judge(left, result("1..3\nok 1 a\nok 2 b\nok 3 c\n", 0))[1]
 
 
 def test_a_commit_that_dies_as_the_base_did_mends_nothing() -> None:
-    owed = debt(result("1..3\nok 1 a\nnot ok 2 b\n", None))
-    found, left = settle(owed, result("1..3\nok 1 a\n", None))
+    known = failures_of(result("1..3\nok 1 a\nnot ok 2 b\n", None))
+    found, left = judge(known, result("1..3\nok 1 a\n", None))
     assert found.counts == Counts(1, 0, 1)
     assert left.covers("b")
     assert left.covers("c")
     assert not left.covers("a")
-    assert settle(debt(result("1..1\nok 1 a\n", 0)), result("", None))[0].counts.failed
+    assert judge(failures_of(result("1..1\nok 1 a\n", 0)), result("", None))[0].counts.failed
 
 
 def test_a_complaint_may_come_until_it_did_not() -> None:
     passes = "1..1\nok 1 a\n"
-    owed = debt(result(passes, 0, "BUG: x"))
-    found, left = settle(owed, result(passes, 0, "BUG: x"))
+    known = failures_of(result(passes, 0, "BUG: x"))
+    found, left = judge(known, result(passes, 0, "BUG: x"))
     assert found.counts == Counts(1, 0, 1)
-    found, left = settle(left, result(passes, 0))
+    found, left = judge(left, result(passes, 0))
     assert (found.counts, bool(left)) == (Counts(1, 0, 0), False)
-    assert settle(left, result(passes, 0, "BUG: x"))[0].counts.failed == 1
+    assert judge(left, result(passes, 0, "BUG: x"))[0].counts.failed == 1
 
 
-def test_a_test_that_had_nothing_to_test_on_the_base_owes_nothing() -> None:
-    owed = debt(result("1..0 # SKIP no flags\n", 4))
-    assert settle(owed, result("1..1\nnot ok 1 a\n"))[0].counts == Counts(0, 1, 0)
+def test_a_test_that_had_nothing_to_test_on_the_base_has_no_known_failures() -> None:
+    known = failures_of(result("1..0 # SKIP no flags\n", 4))
+    assert judge(known, result("1..1\nnot ok 1 a\n"))[0].counts == Counts(0, 1, 0)
 
 
 def test_each_selftest_has_a_boot_of_user_mode_linux(
@@ -197,7 +197,7 @@ def test_every_selftest_and_test_of_cryptsetup_is_run(
 def test_a_failure_is_told_with_what_was_wrong(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    suites._told_at_the_end([result("1..1\n# the flags\n#   actual:   none\nnot ok 1 a\n")])
+    suites._say_results([result("1..1\n# the flags\n#   actual:   none\nnot ok 1 a\n")])
     assert "    # the flags\n    #   actual:   none\n    not ok a\n" in capsys.readouterr().out
     guests = make_guests(kernel, tmp_path, monkeypatch, "")
     monkeypatch.setattr(suites, "environment", lambda *_: {})

@@ -19,7 +19,7 @@ from .inguest.workloads import Plan
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ResultsFile:
     """Where a run left its results, and what they are."""
 
     path: Path
@@ -53,7 +53,7 @@ def kept_on_failure(out: Path, found: Path, about: About) -> Iterator[None]:
         raise
 
 
-def finish(out: Path, found: Path, about: About, failed: str = "") -> Outcome:
+def finish(out: Path, found: Path, about: About, failed: str = "") -> ResultsFile:
     """Write the results of what the measuring program left in `found`, and keep fio's documents beside them.
 
     `failed` says why it did not get to its end, "" when it did.
@@ -78,11 +78,11 @@ def finish(out: Path, found: Path, about: About, failed: str = "") -> Outcome:
     if cut_short:
         say(f"cut short: {cut_short}")
     say(f"{len(lines)} samples of {len(results.measurements)} cells in {seconds:.0f} s; results: {path}")
-    return Outcome(path, results)
+    return ResultsFile(path, results)
 
 
 def gather(lines: Sequence[Mapping[str, Any]]) -> tuple[Measurement, ...]:
-    """The samples, line by line as measure.Line has them, put together by cell.
+    """The samples, line by line as measure.Record has them, put together by cell.
 
     Raises UserError when a cell's table is not the same in all of its samples.
     """

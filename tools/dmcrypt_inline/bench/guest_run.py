@@ -21,7 +21,7 @@ from ..guests.guest import COUNTED, run_guest
 from ..guests.machine import Machine
 from ..trees.series import Tree, driver_commits
 from ..trees.targets import Target
-from .gather import About, Outcome, finish, kept_on_failure, now
+from .gather import About, ResultsFile, finish, kept_on_failure, now
 from .inguest import orders
 from .inguest.devices import SERIAL
 from .inguest.measure import TRANSIENT
@@ -60,7 +60,7 @@ class Terminal:
             print(f"\r\033[K{text[len(TRANSIENT) :][:width]}", end="", flush=True)
 
 
-def run(machine: Machine, plan: Plan, further: Mapping[str, Path]) -> Outcome:
+def run(machine: Machine, plan: Plan, further: Mapping[str, Path]) -> ResultsFile:
     """Measure the plan on the modules of the machine and on `further`, module files by name, in one boot.
 
     Writes build/<target>/bench/<plan>-<time>.json, what fio wrote beside it in <plan>-<time>.raw/.

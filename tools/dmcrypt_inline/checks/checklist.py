@@ -27,11 +27,11 @@ class Skipped(Exception):
 
 @dataclass(frozen=True)
 class Check:
-    """A named check. The name says what holds when it passes. `dear`: make test leaves it to make check."""
+    """A named check. The name says what holds when it passes. `slow`: make test leaves it to make check."""
 
     name: str
     call: Callable[[], None]
-    dear: bool = False
+    slow: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,10 @@ def fail_if(problems: Sequence[str]) -> None:
 def run_checks(checks: Sequence[Check], quick: bool = False) -> Counts:
     """Run each check and print one line for it: ok, not ok (and what it found below), or skip (and why).
 
-    Those that took long say so. `quick`: the dear ones are only named.
+    Those that took long say so. `quick`: the slow ones are only named.
     """
     passed = failed = skipped = 0
-    left = [check.name for check in checks if quick and check.dear]
+    left = [check.name for check in checks if quick and check.slow]
     if left:
         say(f"left to make check: {', '.join(left)}")
     for check in checks:

@@ -30,7 +30,7 @@ HEARD = re.compile(r"unknown document: '?/no/such/document/as/this")
 
 def documentation_checks(queue: Queue) -> list[Check]:
     """The checks of the documentation that a kernel's queue changes."""
-    return [Check("documentation_builds_without_new_warnings", lambda: _builds(queue), dear=True)]
+    return [Check("documentation_builds_without_new_warnings", lambda: _builds(queue), slow=True)]
 
 
 def _builds(queue: Queue) -> None:

@@ -19,7 +19,7 @@ from ..kernels.build import Prepared, make_module, prepare_kernel, write_kbuild
 from ..report import figures
 from ..trees import selftests
 from ..trees.series import Tree
-from ..trees.targets import ELSEWHERE, NEAR_FAST
+from ..trees.targets import COMPILE_ONLY, CROSS_COMPILE_ONLY
 from .checklist import Check, Failed, Queue, Skipped, fail_if
 
 # Nothing that a W=1 build of the driver would see.
@@ -45,14 +45,14 @@ def linux_checks(queue: Queue) -> list[Check]:
         Check("every_option_of_the_kernels_takes_effect", lambda: _configure(queue)),
         Check("checkpatch_strict_is_silent", lambda: _checkpatch(queue)),
         *(
-            Check(f"each_patch_builds_without_warnings_{how}", partial(_each_builds, queue, flavour), dear)
-            for how, flavour, dear in (("with_gcc", _usual(queue), False), ("with_clang", "clang", True))
+            Check(f"each_patch_builds_without_warnings_{how}", partial(_each_builds, queue, flavour), slow)
+            for how, flavour, slow in (("with_gcc", _usual(queue), False), ("with_clang", "clang", True))
             if flavour in queue.target.fragments
         ),
         *(
-            Check(f"driver_builds_without_warnings_{flavour}", partial(_builds, queue, flavour), dear=True)
+            Check(f"driver_builds_without_warnings_{flavour}", partial(_builds, queue, flavour), slow=True)
             for flavour in queue.target.fragments
-            if flavour in (*NEAR_FAST, *ELSEWHERE) and flavour != "clang"
+            if flavour in (*COMPILE_ONLY, *CROSS_COMPILE_ONLY) and flavour != "clang"
         ),
         Check("figures_were_measured_on_this_driver", lambda: _figures(queue)),
         Check("selftests_are_those_of_the_directory", lambda: fail_if(selftests.differences(queue.applied()))),
@@ -68,7 +68,7 @@ def _usual(queue: Queue) -> str:
 def _configure(queue: Queue) -> None:
     """Configure what the driver is compiled for; the first one copies the sources, and each keeps one CPU busy."""
     tree = queue.applied()
-    compiled = [name for name in tree.target.fragments if name in ("fast", *NEAR_FAST, *ELSEWHERE)]
+    compiled = [name for name in tree.target.fragments if name in ("fast", *COMPILE_ONLY, *CROSS_COMPILE_ONLY)]
     first, *others = [tree.target.tested] if queue.quick else compiled
     prepare_kernel(tree, first)
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:

@@ -26,7 +26,7 @@ from .static_analysis import source_reading_checks
 
 
 def check(target: Target, base: BaseTree, env: Path, quick: bool) -> Counts:
-    """Run every check of the target's queue that needs no guest; `quick`: but for the dear ones.
+    """Run every check of the target's queue that needs no guest; `quick`: but for the slow ones.
 
     `env` is the Python environment.
     """

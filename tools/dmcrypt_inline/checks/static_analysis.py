@@ -27,7 +27,7 @@ BASE = "base"  # the state of the driver that no patch has changed yet
 def source_reading_checks(queue: Queue) -> list[Check]:
     """The checks of what each patch of a kernel's queue leaves of the driver."""
     return [
-        Check("coccinelle_finds_nothing_new_after_each_patch", lambda: _coccinelle(queue), dear=True),
+        Check("coccinelle_finds_nothing_new_after_each_patch", lambda: _coccinelle(queue), slow=True),
         Check("kernel_doc_is_silent", lambda: _kernel_doc(queue)),
     ]
 

@@ -90,7 +90,7 @@ def am(request: Request) -> int:
             "onto which tree? give one of LINUX= and CRYPTSETUP=, a git repository:\n    make am LINUX=~/src/linux"
         )
     [(variable, own)] = request.own.items()
-    for line in am_stage.carry(variable, own, named):
+    for line in am_stage.apply_queue(variable, own, named):
         say(line)
     return 0
 

@@ -57,7 +57,7 @@ def register(add: Add) -> None:
 def check(request: Request) -> int:
     """The checks that need no guest; status 1 when one failed."""
     targets = request.targets()
-    ensure_packages("base", "check", "coccinelle", "dear", *_build_packages(targets))
+    ensure_packages("base", "check", "coccinelle", "slow", *_build_packages(targets))
     return _close(run_parts(_checks(targets, request, quick=False)))
 
 
@@ -102,7 +102,7 @@ def _build_packages(targets: Sequence[Target]) -> set[str]:
 
 
 def _checks(targets: Sequence[Target], request: Request, *, quick: bool) -> dict[str, Callable[[], Counts]]:
-    """The sources' checks, then those of each queue, with the dear ones unless `quick`."""
+    """The sources' checks, then those of each queue, with the slow ones unless `quick`."""
     parts: dict[str, Callable[[], Counts]] = {"source_checks": _check_sources}
     parts["trees"] = partial(_trees, targets, request)
     for target in targets:

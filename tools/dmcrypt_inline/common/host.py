@@ -32,7 +32,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "check": ("git", "git-email", "libmailtools-perl", "perl", "quilt", "rsync", "shellcheck", "sparse"),
     # Coccinelle looks for the library under the name that it has for development.
     "coccinelle": ("coccinelle", "libpython3-dev"),
-    "dear": ("clang-19", "gcc-arm-linux-gnueabi", "gcc-s390x-linux-gnu"),
+    "slow": ("clang-19", "gcc-arm-linux-gnueabi", "gcc-s390x-linux-gnu"),
     # To look at the report. This shell of chromium, unlike the whole of it, makes windows as narrow as a phone.
     "report": ("chromium-headless-shell", "fonts-dejavu-core"),
     "guest": (

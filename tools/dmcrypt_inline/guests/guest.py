@@ -26,7 +26,7 @@ INIT = GUEST_SCRIPTS / "init.sh"
 SHARE = "run/guest"  # where the guest finds the shared directory; init.sh and enter.sh know it too
 SHARE_TAG = "virtme.initmount0"  # what virtme-run calls the first --rwdir
 # The emulator runs the string instructions that "erms" advertises byte by byte,
-# which makes every copy in kernel and libc look far too dear.
+# which makes every copy in kernel and libc look far too expensive.
 CPU = "max,-erms"
 # In place of an accelerator: TCG with one CPU whose clock counts instructions, a nanosecond each, and follows
 # the host's only while the CPU is idle. What keeps the CPU busy takes the same time whatever else the host does.

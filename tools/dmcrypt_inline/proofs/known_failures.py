@@ -1,4 +1,4 @@
-"""What a commit of the queue may fail because the commit before it did."""
+"""Known failures: what a commit of the queue may fail because the commit before it did."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ WHY = "fails as on the base"
 
 
 @dataclass(frozen=True)
-class Debt:
-    """What one test found wrong with the base, and no commit since has mended.
+class KnownFailures:
+    """What one test found wrong with the base, and no commit since has fixed.
 
     `claims` failed; those not `seen` are not known because the guest ended before
     them (`cut`). `faulty`: the run itself went wrong, as it does when the kernel complains.
@@ -31,10 +31,10 @@ class Debt:
         return claim in self.claims or (self.cut and claim not in self.seen)
 
 
-def debt(base: TestResult) -> Debt:
-    """What the base owes for one test."""
+def failures_of(base: TestResult) -> KnownFailures:
+    """The known failures of one test, from its result on the base."""
     claims = base.report.claims
-    return Debt(
+    return KnownFailures(
         frozenset(claim.name for claim in claims if not claim.ok),
         frozenset(claim.name for claim in claims),
         base.status is None,
@@ -42,19 +42,19 @@ def debt(base: TestResult) -> Debt:
     )
 
 
-def settle(owed: Debt, found: TestResult) -> tuple[TestResult, Debt]:
-    """A commit's result with what is owed as skips, and what is owed after it."""
+def judge(known: KnownFailures, found: TestResult) -> tuple[TestResult, KnownFailures]:
+    """A commit's result with its known failures as skips, and those that are left after it."""
     claims = tuple(
-        replace(claim, ok=True, skip=WHY) if not claim.ok and owed.covers(claim.name) else claim
+        replace(claim, ok=True, skip=WHY) if not claim.ok and known.covers(claim.name) else claim
         for claim in found.report.claims
     )
     still = {claim.name for claim in claims if claim.skip == WHY}
     seen = frozenset(claim.name for claim in claims)
-    faulty = owed.faulty and bool(found.faults)
-    left = Debt(
-        frozenset(still) | (owed.claims - seen),  # what a guest did not come to is not mended
-        owed.seen | seen,
-        owed.cut and found.status is None,
+    faulty = known.faulty and bool(found.faults)
+    left = KnownFailures(
+        frozenset(still) | (known.claims - seen),  # what a guest did not come to is not fixed
+        known.seen | seen,
+        known.cut and found.status is None,
         faulty,
     )
     if faulty:

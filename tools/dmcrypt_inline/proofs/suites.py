@@ -17,7 +17,7 @@ from ..guests.machine import Machine
 from ..kernels.build import USER_MODE, Module
 from ..trees.targets import NATIVE, get_target
 from .guest_tests import Guests, TestResult, is_kselftest, kselftests, names, total
-from .known_failures import WHY, Debt, debt, settle
+from .known_failures import WHY, KnownFailures, failures_of, judge
 from .mutants import Mutant, Proof, counts, prove, table
 
 QUICK_SECONDS, FULL_SECONDS = 2400.0, 10800.0  # against a guest that hangs, not to hurry one
@@ -52,8 +52,8 @@ def selftest(machine: Machine, quick: bool, variant: str, tests: Sequence[str]) 
 
 def soak(machine: Machine, minutes: int, seed: int) -> Counts:
     """The test SOAK alone, for so many minutes. Writes build/<target>/soak/results.json."""
-    told = {"DM_CRYPT_SOAK_MINUTES": str(minutes), "DM_CRYPT_SOAK_SEED": str(seed)}
-    guests = replace(_guests(machine, "soak", quick=False), env=told, on_line=Told())
+    options = {"DM_CRYPT_SOAK_MINUTES": str(minutes), "DM_CRYPT_SOAK_SEED": str(seed)}
+    guests = replace(_guests(machine, "soak", quick=False), env=options, on_line=LinesByTest())
     seconds = 2 * (60.0 * minutes + 600.0)
     return _close(machine, guests, "soak", guests.run(machine.modules["series"], [SOAK], seconds))
 
@@ -72,21 +72,21 @@ def bisect_check(machine: Machine) -> Counts:
     """
     guests = replace(_guests(machine, "bisect", quick=True), any_driver=True)
     results: list[TestResult] = []
-    owed: dict[str, Debt] = {}
+    known: dict[str, KnownFailures] = {}
     for number, (name, module) in enumerate(machine.modules.items(), 1):
         say(f"{name}, {number} of {len(machine.modules)}")
         found = [each for each in _found(_selftests(guests, module, kselftests())) if isinstance(each, TestResult)]
         if name == "base":
-            owed = {each.name: debt(each) for each in found}
+            known = {each.name: failures_of(each) for each in found}
             continue
         for each in found:
-            before = owed.get(each.name, Debt())
-            settled, owed[each.name] = settle(before if name != "series" else Debt(), each)
+            before = known.get(each.name, KnownFailures())
+            judged, known[each.name] = judge(before if name != "series" else KnownFailures(), each)
             if before and not each.counts.failed:
                 say(f"{name} mends {each.name}")
-            elif owed[each.name]:
+            elif known[each.name]:
                 say(f"{name}: {each.name} {WHY}")
-            results.append(replace(settled, name=f"{name}: {each.name}"))
+            results.append(replace(judged, name=f"{name}: {each.name}"))
     return _close(machine, guests, "bisect", results)
 
 
@@ -155,14 +155,14 @@ def _selftests(guests: Guests, module: Module, tests: Sequence[str]) -> list[Job
     lacks = get_target(guests.kernel.target).lacks if whole else None
 
     def run(number: int, part: list[str]) -> list[TestResult]:
-        mine = replace(guests, out=guests.out / f"{module.name}-{number}", on_line=Told())
+        mine = replace(guests, out=guests.out / f"{module.name}-{number}", on_line=LinesByTest())
         found = mine.run(module, part, seconds)
         return found if lacks is None else [replace(it, must_run=Path(it.name).name not in lacks) for it in found]
 
     return [partial(run, number, part) for number, part in enumerate(parts)]
 
 
-class Told:
+class LinesByTest:
     """Prints what tests say as it comes, each line with its test's name: guests speak by turns."""
 
     def __init__(self) -> None:
@@ -187,14 +187,14 @@ def _cryptsetup(guests: Guests, machine: Machine, tests: Sequence[str]) -> list[
     def run(variant: str, part: Sequence[str]) -> list[TestResult]:
         mine = replace(guests, out=guests.out / f"cryptsetup-{variant}")
         ran = mine.run(machine.modules[variant], part, QUICK_SECONDS if guests.quick else FULL_SECONDS)
-        return _told_at_the_end([replace(each, must_run=True) for each in ran])
+        return _say_results([replace(each, must_run=True) for each in ran])
 
     without = [test for test in tests if test.startswith(f"{WITHOUT}/")]
     others = [test for test in tests if test not in without]
     return [partial(run, *each) for each in (("series", others), ("base", without)) if each[1]]
 
 
-def _told_at_the_end(results: list[TestResult]) -> list[TestResult]:
+def _say_results(results: list[TestResult]) -> list[TestResult]:
     for result in results:
         found = result.counts
         say(f"    # {result.name}: {found.passed} passed, {found.failed} failed, {found.skipped} skipped")

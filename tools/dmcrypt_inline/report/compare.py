@@ -30,7 +30,7 @@ SAME = ("kernel_release", "kernel_flavour", "accel", "cpu", "modules")  # of the
 
 
 @dataclass(frozen=True)
-class Row:
+class Comparison:
     """One cell of both files: its ratio to `reference` in each, how many times the first the second is, the verdict."""
 
     load: Load
@@ -55,8 +55,8 @@ def _reference(results: Results, cell: Measurement, to: str) -> Measurement | No
     return raw_of(results, cell) if use_raw else default_of(results, cell)
 
 
-def rows(first: Results, second: Results, metric: Metric, to: str) -> list[Row]:
-    """The cells that both results have, with the same reference under the same load; see Row."""
+def rows(first: Results, second: Results, metric: Metric, to: str) -> list[Comparison]:
+    """The cells that both results have, with the same reference under the same load; see Comparison."""
     others = {_key(cell): cell for cell in second.measurements}
     found = []
     for cell in first.measurements:
@@ -73,11 +73,13 @@ def rows(first: Results, second: Results, metric: Metric, to: str) -> list[Row]:
         few = f"{FEW}: {ratios[0].rounds} and {ratios[1].rounds}"
         verdict = word(direction(interval), metric) if interval else few
         reference = labels.cell(references[0])
-        found.append(Row(cell.load, labels.cell(cell), reference, ratios[0], ratios[1], times, interval, verdict))
+        found.append(
+            Comparison(cell.load, labels.cell(cell), reference, ratios[0], ratios[1], times, interval, verdict)
+        )
     return found
 
 
-def render(found: Sequence[Row], metric: Metric, notes: Sequence[str]) -> str:
+def render(found: Sequence[Comparison], metric: Metric, notes: Sequence[str]) -> str:
     """The table for the terminal: per load, the ratios of each boot with quartiles, B over A with its interval."""
     lines = [
         f"{metric.title}: A and B are medians of the ratios within a round, to a cell of the same boot (quartiles);",

@@ -46,14 +46,14 @@ SAME_MODE = ("throughput", "same")
 
 
 @dataclass(frozen=True)
-class Report:
-    """The two texts."""
+class Texts:
+    """The report in both forms."""
 
     html: str
     markdown: str
 
 
-def build(results: Results) -> Report:
+def build(results: Results) -> Texts:
     """Draw and write everything that these results have the figures for, and say what they lack.
 
     Raises UserError when they hold no mapping at all.
@@ -61,7 +61,7 @@ def build(results: Results) -> Report:
     if all(cell.variant == RAW for cell in results.measurements):
         raise UserError("the results have no cell of dm-crypt, so there is nothing to report; measure again")
     drawn = charts(results)
-    return Report(_page(results, drawn), _summary(results))
+    return Texts(_page(results, drawn), _summary(results))
 
 
 def _page(results: Results, drawn: list[Chart]) -> str:

@@ -20,7 +20,7 @@ LIBRARY_FLAG = "CRYPT_ACTIVATE_NO_READ_WORKQUEUE"  # there: cryptsetup has them
 MAKEFILE = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION)[ \t]*=[ \t]*(.*?)[ \t]*$", re.M)
 
 
-def carry(variable: str, own: Path, named: Target | None) -> list[str]:
+def apply_queue(variable: str, own: Path, named: Target | None) -> list[str]:
     """Commit the queue on a new branch of the repository `own`; what was done, line by line.
 
     `variable` is LINUX or CRYPTSETUP; `named` is the target that the user asked for, None to choose

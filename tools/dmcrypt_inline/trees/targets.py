@@ -17,10 +17,10 @@ from .abi import FLAGS, NEW_FLAGS, Claims
 CONFIG = TOOLS / "config"
 NATIVE, NATIVE_DEBUG = "native", "native_debug"  # User-Mode Linux
 FLAVOURS = ("fast", "debug", NATIVE, NATIVE_DEBUG)  # of kernels that run
-# Kernels that are only configured, for dm-crypt to be compiled against: the fast one but for one thing, or for
+# Kernels that are only configured, for dm-crypt to be compiled against: the fast one but for one thing, and for
 # other processors.
-NEAR_FAST = ("clang", "preempt", "preempt_none", "one_cpu", "no_keys")
-ELSEWHERE = ("i386", "arm", "s390")
+COMPILE_ONLY = ("clang", "preempt", "preempt_none", "one_cpu", "no_keys")
+CROSS_COMPILE_ONLY = ("i386", "arm", "s390")
 USER_MODE = (CONFIG / "guest.config", CONFIG / "native.config")
 DEFAULT = "linux-5.8"  # where one target is meant and none is named
 CRYPTSETUP = "cryptsetup-2.3"  # the target whose programs the guests use
@@ -147,12 +147,12 @@ CRYPTSETUP_PRODUCTS = (
 def linux_fragments(*own: Path, without: tuple[str, ...] = ()) -> dict[str, tuple[Path, ...]]:
     """The config fragments of all flavours but those of User-Mode Linux and those `without` which the target does.
 
-    `own`, what is different in its tree, wins; only what makes one of NEAR_FAST and ELSEWHERE different comes
-    later (clang needs nothing).
+    `own`, what is different in its tree, wins; only what makes one of COMPILE_ONLY and CROSS_COMPILE_ONLY different
+    comes later (clang needs nothing).
     """
     emulated = (CONFIG / "guest.config", CONFIG / "emulated.config")
     found = {name: (*emulated, CONFIG / f"{name}.config", *own) for name in ("fast", "debug")}
-    for names, common in ((NEAR_FAST, found["fast"]), (ELSEWHERE, (CONFIG / "compiled.config",))):
+    for names, common in ((COMPILE_ONLY, found["fast"]), (CROSS_COMPILE_ONLY, (CONFIG / "compiled.config",))):
         for name in names:
             different = CONFIG / "compiled" / f"{name}.config"
             found[name] = (*common, *([different] if different.is_file() else []))

@@ -25,7 +25,7 @@ CONTEXTS = ("jobs", "kcryptd", "write_thread", "cryptd", "other_threads")
 
 
 @dataclass(frozen=True)
-class Machine:
+class System:
     """Of the whole machine since its boot: CPU seconds in interrupts by kind, and context switches."""
 
     cpu: Mapping[str, float]
@@ -42,16 +42,16 @@ class Thread:
 
 
 @dataclass(frozen=True)
-class Look:
-    """All that is looked at, once."""
+class Snapshot:
+    """Threads and the whole system at one time."""
 
-    machine: Machine
+    system: System
     threads: Mapping[int, Thread]
 
 
 @dataclass(frozen=True)
-class Used:
-    """What was used between two looks: CPU seconds by kind and by context, and context switches.
+class Usage:
+    """What was used between two snapshots: CPU seconds by kind and by context, and context switches.
 
     Both ways of dividing the CPU seconds have the same sum: what the threads of CONTEXTS
     and the interrupts took. A load beside the measurement and the measuring are left out.
@@ -62,12 +62,12 @@ class Used:
     switches: int
 
 
-def parse_stat(text: str) -> Machine:
+def parse_stat(text: str) -> System:
     """The text of /proc/stat. Raises ValueError when a line is missing."""
     lines = {line.split(maxsplit=1)[0]: line.split() for line in text.splitlines() if line}
     try:
         cpu = {kind: int(lines["cpu"][column]) / USER_HZ for kind, column in COLUMNS.items()}
-        return Machine(cpu, int(lines["ctxt"][1]))
+        return System(cpu, int(lines["ctxt"][1]))
     except (KeyError, IndexError) as error:
         raise ValueError(f"/proc/stat lacks {error}") from error
 
@@ -126,13 +126,13 @@ def threads(proc: Path = PROC) -> dict[int, Thread]:
     return found
 
 
-def machine(proc: Path = PROC) -> Machine:
+def system(proc: Path = PROC) -> System:
     """The whole machine, now."""
     return parse_stat((proc / "stat").read_text())
 
 
-def used(before: Look, after: Look) -> Used:
-    """Of threads that were there at both looks, or came between them.
+def usage(before: Snapshot, after: Snapshot) -> Usage:
+    """Of threads that were there in both snapshots, or came between them.
 
     A worker counts for the work queue it last worked for. Time in user mode is known to a tick.
     """
@@ -145,9 +145,9 @@ def used(before: Look, after: Look) -> Used:
             user += max(0.0, thread.user - earlier.user)
     all_threads = sum(contexts.values())
     user = min(user, all_threads)
-    interrupts = {kind: max(0.0, after.machine.cpu[kind] - before.machine.cpu[kind]) for kind in COLUMNS}
-    return Used(
+    interrupts = {kind: max(0.0, after.system.cpu[kind] - before.system.cpu[kind]) for kind in COLUMNS}
+    return Usage(
         cpu={"user": user, "system": all_threads - user, **interrupts},
         by_context={**contexts, **interrupts},
-        switches=after.machine.switches - before.machine.switches,
+        switches=after.system.switches - before.system.switches,
     )

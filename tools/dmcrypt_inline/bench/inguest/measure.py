@@ -1,7 +1,7 @@
 """The measuring program: python3 -m dmcrypt_inline.bench.inguest.measure ORDER RESULTS, as root, in a guest or not.
 
 It needs nothing but Python's standard library, fio, dmsetup and, for LUKS, cryptsetup.
-Leaves samples.jsonl, one line a sample as `Line` has it, written as it comes; raw/, what
+Leaves samples.jsonl, one line a sample as `Record` has it, written as it comes; raw/, what
 fio wrote; commands.log; and end.json, which says what is missing and why.
 """
 
@@ -36,7 +36,7 @@ PROGRAM_TIMEOUT = 120.0  # seconds, against a program that hangs
 
 
 @dataclass(frozen=True)
-class Line:
+class Record:
     """One sample and the cell it belongs to; `sample` is measurements.Sample as a mapping.
 
     `raw` is the name of fio's own document in raw/.
@@ -218,7 +218,7 @@ class Session:
             samples = self.sampler.samples([(load, on.node) for load, on in runs], self.order.plan, number, raw)
         with (self.results / "samples.jsonl").open("a") as sink:
             for (load, on), sample in zip(runs, samples):
-                sink.write(json.dumps(asdict(Line(load, on.variant, on.mode, on.table, asdict(sample), raw))) + "\n")
+                sink.write(json.dumps(asdict(Record(load, on.variant, on.mode, on.table, asdict(sample), raw))) + "\n")
                 self.throughput.setdefault((load, on.variant, on.mode), []).append(sample.throughput)
 
     def _of(self, load: Load) -> dict[str, list[float]]:

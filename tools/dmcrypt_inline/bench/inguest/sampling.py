@@ -73,7 +73,7 @@ class Sampler:
             cwd=self.place,
         )
         try:
-            used = [self._used(running, load.jobs, timeout) for load, _ in runs]
+            used = [self._usage(running, load.jobs, timeout) for load, _ in runs]
             running.result()
         except BaseException:
             (self.place / "end").touch()
@@ -87,15 +87,15 @@ class Sampler:
             raise UserError(f"fio left no result that can be used: {error}\n  see {output}") from error
         return [_sample(number, found, each) for found, each in zip(figures, used)]
 
-    def _used(self, running: Future[Completed], jobs: int, timeout: float) -> accounting.Used:
+    def _usage(self, running: Future[Completed], jobs: int, timeout: float) -> accounting.Usage:
         """Let the jobs of one load in and out of the gate; returns what was used between."""
         self._wait(running, jobs, timeout)
-        before = accounting.Look(threads=accounting.threads(), machine=accounting.machine())  # in this order
+        before = accounting.Snapshot(threads=accounting.threads(), system=accounting.system())  # in this order
         self._let_through(jobs)
         self._wait(running, jobs, timeout)
-        after = accounting.Look(machine=accounting.machine(), threads=accounting.threads())
+        after = accounting.Snapshot(system=accounting.system(), threads=accounting.threads())
         self._let_through(jobs)
-        return accounting.used(before, after)
+        return accounting.usage(before, after)
 
     def _wait(self, running: Future[Completed], jobs: int, timeout: float) -> None:
         """Return when all jobs have come to the gate. Raises UserError when fio ends before, or they do not come."""
@@ -114,14 +114,14 @@ class Sampler:
         os.write(self.go, b"\n" * jobs)
 
 
-def _sample(number: int, found: fio.Figures, used: accounting.Used) -> Sample:
+def _sample(number: int, found: fio.Figures, usage: accounting.Usage) -> Sample:
     return Sample(
         round=number,
         seconds=found.seconds,
         bytes=found.bytes,
         ios=found.ios,
         latency_us=found.latency_us,
-        cpu_seconds=used.cpu,
-        by_context=used.by_context,
-        context_switches=used.switches,
+        cpu_seconds=usage.cpu,
+        by_context=usage.by_context,
+        context_switches=usage.switches,
     )
