@@ -14,7 +14,7 @@ from synthetic import POSTING, measurement
 from dmcrypt_inline.bench.inguest import labels
 from dmcrypt_inline.bench.inguest.measurements import RAW, Load, Measurement, Results
 from dmcrypt_inline.bench.inguest.stats import METRICS, values
-from dmcrypt_inline.report import chart, charts, svg
+from dmcrypt_inline.report import charts, svg
 from dmcrypt_inline.report.cells import cells, groups, loads
 from dmcrypt_inline.report.palette import COLOURS, of_cells
 from dmcrypt_inline.report.svg import Line, Panel, Row
@@ -32,7 +32,7 @@ class Asked:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[tuple[Any, ...]] = []
-        for module, name in ((charts, "dots"), (charts, "distribution"), (charts, "stacks"), (chart, "lines")):
+        for module, name in ((charts, "dots"), (charts, "distribution"), (charts, "stacks"), (charts, "lines")):
             monkeypatch.setattr(module, name, self._noting(getattr(svg, name)))
 
     def _noting(self, draw: Any) -> Any:

@@ -1,4 +1,4 @@
-"""contents.py: real images, and what blkid says of them."""
+"""userdevice.py: real images, and what blkid says of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline.bench.inguest.contents import SEVERAL, Contents, contents
+from dmcrypt_inline.bench.inguest.userdevice import SEVERAL, Contents, contents
 from dmcrypt_inline.common.run import Completed, run
 
 MIB = 1 << 20

@@ -1,10 +1,10 @@
-"""history.py: what stands below a patch's message is found, and put into another form of the patch."""
+"""series.py: what stands below a patch's message is found, and put into another form of the patch."""
 
 from __future__ import annotations
 
 import pytest
 
-from dmcrypt_inline.trees.history import history_of, with_history
+from dmcrypt_inline.trees.series import history_of, with_history
 
 HEAD = "From: A <a@host.example>\nSubject: [PATCH] a: b\n\nBecause.\n---\n"
 STAT = " a/b.c | 2 +-\n 1 file changed, 1 insertion(+), 1 deletion(-)\n"

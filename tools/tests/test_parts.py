@@ -1,4 +1,4 @@
-"""parts.py and tools_tests.py: what the parts of make test come to."""
+"""counts.py and tools_tests.py: what the parts of make test come to."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline.common.counts import Counts
-from dmcrypt_inline.common.parts import run_parts
+from dmcrypt_inline.common.counts import Counts, run_parts
 from dmcrypt_inline.common.paths import cache_dir
 from dmcrypt_inline.common.run import Completed
 from dmcrypt_inline.proofs import tools_tests

@@ -10,8 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline.bench.inguest.contents import SEVERAL, Contents
-from dmcrypt_inline.bench.inguest.userdevice import Facts, UserDevice, admitted, check_again, facts_of, may_write, named
+from dmcrypt_inline.bench.inguest.userdevice import (
+    SEVERAL,
+    Contents,
+    Facts,
+    UserDevice,
+    admitted,
+    check_again,
+    facts_of,
+    may_write,
+    named,
+)
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.run import Completed
 

@@ -12,10 +12,9 @@ from pathlib import Path
 from ..checks.checklist import run_checks
 from ..checks.queues import check as check_queue
 from ..checks.sources import source_checks
-from ..common.counts import Counts
+from ..common.counts import Counts, run_parts
 from ..common.errors import UserError
 from ..common.host import ensure_packages, python_env
-from ..common.parts import run_parts
 from ..common.paths import BUILD
 from ..common.progress import say
 from ..guests.machine import UNACCELERATED

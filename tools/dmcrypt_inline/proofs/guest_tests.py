@@ -261,10 +261,3 @@ def _read(guest: GuestResult, name: str, complaints: tuple[Complaint, ...], cpus
         complaints=complaints,
         cpus=cpus,
     )
-
-
-def total(counts: Sequence[Counts]) -> Counts:
-    """The sum of several counts."""
-    return Counts(
-        sum(each.passed for each in counts), sum(each.failed for each in counts), sum(each.skipped for each in counts)
-    )

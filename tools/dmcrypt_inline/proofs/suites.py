@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
-from ..common.counts import Counts
+from ..common.counts import Counts, total
 from ..common.paths import build_dir
 from ..common.progress import say
 from ..guests.environment import environment, write
@@ -16,7 +16,7 @@ from ..guests.guest import indented
 from ..guests.machine import Machine
 from ..kernels.build import USER_MODE, Module
 from ..trees.targets import NATIVE, get_target
-from .guest_tests import Guests, TestResult, is_kselftest, kselftests, names, total
+from .guest_tests import Guests, TestResult, is_kselftest, kselftests, names
 from .known_failures import WHY, KnownFailures, failures_of, judge
 from .mutants import Mutant, Proof, counts, prove, table
 

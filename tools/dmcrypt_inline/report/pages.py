@@ -17,8 +17,7 @@ from ..common.progress import say, step
 from ..guests.guest import COUNTED
 from . import palette, tables
 from .cells import WORKLOADS, loads
-from .chart import Chart
-from .charts import charts
+from .charts import Chart, charts
 
 TEMPLATE = TOOLS / "report" / "report.html"
 STYLE = TOOLS / "report" / "report.css"

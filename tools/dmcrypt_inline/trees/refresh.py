@@ -10,7 +10,6 @@ from ..common.gitrepo import git, resolve
 from ..common.paths import build_dir, is_complete, locked, log_dir
 from . import selftests
 from .base import BaseTree, prepare_exact
-from .history import history_of, with_history
 from .mails import parse_mail
 from .series import (
     BRANCH,
@@ -18,6 +17,7 @@ from .series import (
     NOTE,
     Tree,
     apply_series,
+    history_of,
     leave,
     left_at,
     queue_hash,
@@ -25,6 +25,7 @@ from .series import (
     refuse_under_way,
     tree_key,
     uncommitted,
+    with_history,
 )
 from .targets import Target
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from ..common.errors import UserError
 from ..common.gitrepo import blob_id, git
 from ..common.paths import REPO, log_dir
-from .history import history_of, with_history
-from .series import FORMAT, Tree, read_series
+from .series import FORMAT, Tree, history_of, read_series, with_history
 
 SELFTESTS = REPO / "selftests" / "dm-crypt"
 IN_TREE = "tools/testing/selftests/dm-crypt"

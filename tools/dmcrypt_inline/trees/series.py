@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ UNDER_WAY = (
 )
 # How a commit becomes a patch file: the same everywhere, and nothing in it that changes when the patch does not.
 FORMAT = ("--zero-commit", "--no-signature", "--no-numbered", "--abbrev=12")
+# A patch file between its message and its diffstat: what no commit has, so that it goes from file to file.
+SEPARATOR = "\n---\n"
+DIFFSTAT = re.compile(r"^ \S.* \|\s+(\d+|Bin)\b", re.M)
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,22 @@ def read_series(target: Target) -> list[Path]:
     if problems:
         raise UserError(f"{target.series} and the patch files disagree:\n" + "\n".join("  " + p for p in problems))
     return [target.patches / name for name in names]
+
+
+def history_of(patch: str) -> str:
+    """The text below the line --- that is not git's own; empty when there is none."""
+    below = patch.partition(SEPARATOR)[2].partition("\ndiff --git ")[0]
+    found = DIFFSTAT.search(below)
+    own = below[: found.start()] if found else below
+    return "\n".join(line for line in own.splitlines() if line != "---").strip("\n")
+
+
+def with_history(patch: str, history: str) -> str:
+    """The patch with `history` below its line ---, above what is there already."""
+    if not history or history in history_of(patch):
+        return patch
+    message, separator, rest = patch.partition(SEPARATOR)
+    return f"{message}{separator}{history}\n\n{rest}"
 
 
 def queue_hash(patches: list[Path]) -> str:
