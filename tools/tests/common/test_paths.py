@@ -14,9 +14,8 @@ import pytest
 
 from dmcrypt_inline.common import paths
 from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.common.paths import TOOLS
 from dmcrypt_inline.common.run import run
-
-TOOLS = Path(__file__).resolve().parents[1]
 
 
 def fill(part: Path) -> None:

@@ -20,7 +20,7 @@ from dmcrypt_inline.bench.running_kernel import suited
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.run import Completed
 
-REAL = (Path(__file__).parent / "bench" / "fio.json").read_text()
+REAL = (Path(__file__).with_name("fio.json")).read_text()
 LOAD = Load("W1", "brd", NULL, 512, "read", (4096, 4096), 1, 1)
 DEVICE = Device("/dev/ram0", 131073)
 SAMPLE: dict[str, Any] = {
