@@ -72,7 +72,7 @@ def run(machine: Machine, plan: Plan, further: Mapping[str, Path]) -> ResultsFil
     files = {**{name: module.path for name, module in machine.modules.items()}, **further}
     variants = _variants(files, machine.tree.target)
     plan = stretched(plan, variants)
-    order = Order(plan, variants, str(machine.cryptsetup.prefix / "sbin" / "cryptsetup"))
+    order = Order(plan, variants, "cryptsetup")
     say(f"measuring {plan.name} on Linux {kernel.release} ({kernel.flavour}, {chosen}): {', '.join(files)}")
     say(f"at most {clock(plan.seconds)}; console: {out / 'guest' / 'console.log'}")
     started, begin = now(), time.monotonic()

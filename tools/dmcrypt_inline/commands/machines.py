@@ -20,8 +20,8 @@ from ..trees.targets import CRYPTSETUP, get_target
 from .request import Request
 
 
-def _cryptsetup(request: Request) -> Cryptsetup:
-    """The patched cryptsetup that guests use."""
+def patched_cryptsetup(request: Request) -> Cryptsetup:
+    """cryptsetup with its queue. Raises UserError when that does not apply or build."""
     return build_cryptsetup(request.tree(get_target(CRYPTSETUP)))
 
 
@@ -49,12 +49,11 @@ def module_at(tree: Tree, kernel: Kernel, commit: str, name: str, mine: Path | N
 def make_machine(
     request: Request, tree: Tree, flavour: str, names: Sequence[str], wrong: Sequence[Mutant] = ()
 ) -> Machine:
-    """Guests' kernel, cryptsetup and modules: the variants `names` and those that are wrong."""
-    cryptsetup = _cryptsetup(request)
+    """Guests' kernel and modules: the variants `names` and those that are wrong."""
     kernel = build_kernel(tree, flavour)
     modules = {name: _variant(tree, kernel, name) for name in names}
     modules |= {mutant.name: _variant(tree, kernel, mutant.name, mutant.patch) for mutant in wrong}
-    return Machine(tree, kernel, modules, cryptsetup, request.accel)
+    return Machine(tree, kernel, modules, request.accel)
 
 
 def with_steps(machine: Machine) -> Machine:

@@ -12,7 +12,7 @@ from ..common.errors import UserError
 from ..common.host import ensure_packages, enter_python_env, python_env
 from ..guests.guest import COUNTED
 from ..report import demo as demo_stage
-from .machines import make_machine, module_at, with_steps
+from .machines import make_machine, module_at, patched_cryptsetup, with_steps
 from .request import EMULATED, Add, Request
 
 
@@ -56,7 +56,7 @@ def demo(request: Request) -> int:
     ensure_packages("base", "build", "cryptsetup", "guest")
     enter_python_env()
     machine = make_machine(request, request.tree(target), "fast", ("base", "series"))
-    return demo_stage.run(machine)
+    return demo_stage.run(machine, patched_cryptsetup(request))
 
 
 def bench(request: Request, *, plan: str, variants: Sequence[str], here: bool, device: str, destroy_data: str) -> int:
@@ -71,7 +71,7 @@ def bench(request: Request, *, plan: str, variants: Sequence[str], here: bool, d
         raise UserError("DEVICE= and DESTROY_DATA= are for the running kernel: give HERE=1 too; a guest sees no disks")
     given, each = guest_run.named_variants(variants)
     target = request.kernel_target()
-    ensure_packages("base", "build", "cryptsetup", "guest")
+    ensure_packages("base", "build", "guest")
     python_env()
     made = request.tree(target)
     machine = make_machine(request, made, "fast", ("base", "series"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ from ..proofs.guest_tests import chosen, kselftests
 from ..proofs.mutants import named, sample, without_emulation
 from ..proofs.tools_tests import run_own_tests
 from ..trees.targets import CRYPTSETUP, DEFAULT, NATIVE, NATIVE_DEBUG, Target, get_target
-from .machines import make_machine, module_at, with_steps
+from .machines import make_machine, module_at, patched_cryptsetup, with_steps
 from .request import EMULATED, Add, Request
 
 ACCELERATORS = (*EMULATED, UNACCELERATED)
@@ -79,6 +80,8 @@ def test(request: Request) -> int:
 
     # Cheapest first: a mistake shows in seconds.
     parts = {"tools_tests": run_own_tests, **_checks(targets, request, quick=True), "trees": trees, "kernels": built}
+    if DEFAULT in {target.name for target in kernels}:  # its guests are cryptsetup's too
+        parts["build_of_cryptsetup"] = partial(_build_cryptsetup, request)
     for target in kernels:
         parts[f"builds_of_{target.name}"] = partial(_builds, target, request)
         parts[f"guest_tests_of_{target.name}"] = partial(_in_guests, target, request)
@@ -133,7 +136,16 @@ def _guest_tests(target: Target, request: Request) -> Callable[[], Counts]:
     if target.defects:
         return partial(suites.test_fixes, make_machine(request, made, NATIVE_DEBUG, ("base", "series")), target.defects)
     wrong = sample(target)
-    return partial(suites.test, make_machine(request, made, NATIVE, ("base", "series"), wrong), wrong)
+    machine = make_machine(request, made, NATIVE, ("base", "series"), wrong)
+    cryptsetup = None
+    with suppress(UserError):  # the part that builds it has said so; the kernel is tested without
+        cryptsetup = patched_cryptsetup(request)
+    return partial(suites.test, machine, wrong, cryptsetup)
+
+
+def _build_cryptsetup(request: Request) -> Counts:
+    patched_cryptsetup(request)
+    return Counts(0, 0, 0)
 
 
 def _builds(target: Target, request: Request) -> Counts:
@@ -148,14 +160,15 @@ def _in_guests(target: Target, request: Request) -> Counts:
 
 def selftest(request: Request, quick: bool, variant: str, tests: str) -> int:
     """The kselftests on the debug kernel, or the tests of cryptsetup; status 1 when one failed."""
-    ensure_packages("base", "build", "cryptsetup", "guest")
+    ensure_packages("base", "build", "guest")
     if request.target().name == CRYPTSETUP:
+        ensure_packages("cryptsetup")
         if variant != "series" or request.accel not in (None, UNACCELERATED):
             raise UserError("cryptsetup is tested with both drivers, under User-Mode Linux: no VARIANT=, no ACCEL=")
         wanted = chosen(suites.cryptsetup_tests(), tests.split())
         kernel = request.tree(get_target(DEFAULT))
         machine = make_machine(request, kernel, NATIVE, ("base", "series"))
-        return _close(suites.of_cryptsetup(machine, quick, wanted))
+        return _close(suites.of_cryptsetup(machine, patched_cryptsetup(request), quick, wanted))
     target = request.kernel_target()
     wanted = chosen(kselftests(), tests.split())
     name, driver = _variant_wanted(variant)
@@ -185,7 +198,7 @@ def _flavour(target: Target, request: Request) -> str:
 def soak(request: Request, minutes: int, seed: int) -> int:
     """The long random test, for as long as asked for; status 1 when it found something."""
     target = request.kernel_target()
-    ensure_packages("base", "build", "cryptsetup", "guest")
+    ensure_packages("base", "build", "guest")
     seed = seed or int.from_bytes(os.urandom(2), "big")
     say(f"{minutes} minutes with SEED={seed}")
     machine = make_machine(request, request.tree(target), _flavour(target, request), ("series",))
@@ -195,7 +208,7 @@ def soak(request: Request, minutes: int, seed: int) -> int:
 def bisect_check(request: Request) -> int:
     """The kselftests on every commit of the queue; status 1 when one failed."""
     target = request.kernel_target()
-    ensure_packages("base", "build", "cryptsetup", "guest")
+    ensure_packages("base", "build", "guest")
     machine = with_steps(make_machine(request, request.tree(target), _flavour(target, request), ("base", "series")))
     return _close(suites.bisect_check(machine))
 
@@ -209,7 +222,7 @@ def mutants(request: Request, names: Sequence[str]) -> int:
         kept = without_emulation(wrong)
         say(f"{len(wrong) - len(kept)} of {len(wrong)} are left out: what finds them needs the debug kernel")
         wrong = kept
-    ensure_packages("base", "build", "cryptsetup", "guest")
+    ensure_packages("base", "build", "guest")
     machine = make_machine(request, request.tree(target), flavour, ("series",), wrong)
     return _close(suites.mutants(machine, wrong))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from ..common import host
 from ..common.paths import log_dir
 from ..common.run import run
+from ..kernels.build_cryptsetup import Cryptsetup
 from .machine import Machine
 
 CPUINFO = Path("/proc/cpuinfo")
@@ -24,7 +25,7 @@ class Environment:
     `modules` maps a variant's name to the git blob id of its dm-crypt.c, `tools`
     a program of the host to what it says its version is; `cpu` is the host's.
     `cryptsetup` is the version of the one that was built, `cryptsetup_queue_hash`
-    the queue in it.
+    the queue in it; "" where none was.
     """
 
     target: str
@@ -40,7 +41,7 @@ class Environment:
     tools: Mapping[str, str]
 
 
-def environment(machine: Machine, accel: str) -> Environment:
+def environment(machine: Machine, accel: str, cryptsetup: Cryptsetup | None = None) -> Environment:
     """Ask the programs and the host. Raises CommandError when a program is missing."""
     kernel = machine.kernel
     log = log_dir(kernel.target) / "versions.log"
@@ -61,8 +62,8 @@ def environment(machine: Machine, accel: str) -> Environment:
         accel=accel,
         cpu=cpu_model(CPUINFO.read_text()),
         modules={name: module.source for name, module in machine.modules.items()},
-        cryptsetup=machine.cryptsetup.version,
-        cryptsetup_queue_hash=machine.cryptsetup.queue_hash,
+        cryptsetup=cryptsetup.version if cryptsetup else "",
+        cryptsetup_queue_hash=cryptsetup.queue_hash if cryptsetup else "",
         tools={name: version(text) for name, text in said.items()},
     )
 

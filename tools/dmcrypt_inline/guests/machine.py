@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..kernels.build import USER_MODE, Kernel, Module
-from ..kernels.build_cryptsetup import Cryptsetup
 from ..trees.series import Tree
 from . import accel
 
@@ -15,7 +14,7 @@ UNACCELERATED = "native"  # in place of an accelerator: User-Mode Linux needs no
 
 @dataclass(frozen=True)
 class Machine:
-    """The queue's tree, a kernel, its dm-crypt modules by variant, the patched cryptsetup, and the accelerator.
+    """The queue's tree, a kernel, its dm-crypt modules by variant, and the accelerator.
 
     `wanted_accel` is what the user asked for: "kvm", "tcg", UNACCELERATED or None.
     """
@@ -23,7 +22,6 @@ class Machine:
     tree: Tree
     kernel: Kernel
     modules: Mapping[str, Module]
-    cryptsetup: Cryptsetup
     wanted_accel: str | None
 
     def accel(self) -> str:

@@ -15,6 +15,7 @@ from ..guests.environment import environment, write
 from ..guests.guest import indented
 from ..guests.machine import Machine
 from ..kernels.build import USER_MODE, Module
+from ..kernels.build_cryptsetup import Cryptsetup
 from ..trees.targets import NATIVE, get_target
 from .guest_tests import Guests, TestResult, is_kselftest, kselftests, names
 from .known_failures import WHY, KnownFailures, failures_of, judge
@@ -36,12 +37,12 @@ def _guests(machine: Machine, stage: str, *, quick: bool) -> Guests:
     kernel, chosen = machine.kernel, machine.accel()
     out = build_dir(kernel.target) / stage
     say(f"guests with Linux {kernel.release} ({kernel.flavour}, {chosen}); consoles: {out}")
-    return Guests(kernel, machine.cryptsetup, chosen, out, quick)
+    return Guests(kernel, None, chosen, out, quick)
 
 
-def _for_cryptsetup(machine: Machine, stage: str, *, quick: bool) -> Guests:
-    """Guests with memory for the hashing of passphrases, and a kernel as it comes."""
-    return replace(_guests(machine, stage, quick=quick), kernel_args=(), memory="3G")
+def _with_cryptsetup(guests: Guests, cryptsetup: Cryptsetup) -> Guests:
+    """Guests with the patched cryptsetup, memory for the hashing of passphrases, and a kernel as it comes."""
+    return replace(guests, cryptsetup=cryptsetup, kernel_args=(), memory="3G")
 
 
 def selftest(machine: Machine, quick: bool, variant: str, tests: Sequence[str]) -> Counts:
@@ -58,9 +59,9 @@ def soak(machine: Machine, minutes: int, seed: int) -> Counts:
     return _close(machine, guests, "soak", guests.run(machine.modules["series"], [SOAK], seconds))
 
 
-def of_cryptsetup(machine: Machine, quick: bool, tests: Sequence[str]) -> Counts:
+def of_cryptsetup(machine: Machine, cryptsetup: Cryptsetup, quick: bool, tests: Sequence[str]) -> Counts:
     """cryptsetup's tests `tests`, with and without the queue in the kernel. Writes results.json."""
-    guests = _for_cryptsetup(machine, "cryptsetup", quick=quick)
+    guests = _with_cryptsetup(_guests(machine, "cryptsetup", quick=quick), cryptsetup)
     return _close(machine, guests, "cryptsetup", _found(_cryptsetup(guests, machine, tests)))
 
 
@@ -98,14 +99,19 @@ def mutants(machine: Machine, chosen: Sequence[Mutant]) -> Counts:
     return _close(machine, guests, "mutants", found)
 
 
-def test(machine: Machine, sample: Sequence[Mutant]) -> Counts:
-    """cryptsetup's tests on both drivers, the quick selftests, a sample of the mutants; no kernel is emulated."""
-    quiet = _for_cryptsetup(machine, "test", quick=True)
-    native = replace(_guests(machine, "test", quick=True), out=quiet.out / "native")
-    jobs = _cryptsetup(quiet, machine, cryptsetup_tests())  # the longest first: the last ones end together
+def test(machine: Machine, sample: Sequence[Mutant], cryptsetup: Cryptsetup | None) -> Counts:
+    """cryptsetup's tests on both drivers, the quick selftests, a sample of the mutants; no kernel is emulated.
+
+    Without a cryptsetup, the rest.
+    """
+    guests = replace(_guests(machine, "test", quick=True), cryptsetup=cryptsetup)
+    native = replace(guests, out=guests.out / "native")
+    jobs: list[Job] = []
+    if cryptsetup:  # the longest first: the last ones end together
+        jobs = _cryptsetup(_with_cryptsetup(guests, cryptsetup), machine, cryptsetup_tests())
     jobs += _selftests(native, machine.modules["series"], kselftests())
     found = _found([*jobs, *_to_prove(native, machine, sample)])
-    return _close(machine, quiet, "test", found)
+    return _close(machine, guests, "test", found)
 
 
 def test_fixes(debug: Machine, found_by: Sequence[str]) -> Counts:
@@ -217,7 +223,7 @@ def _close(machine: Machine, guests: Guests, stage: str, outcomes: Sequence[Outc
     found = total([*(result.counts for result in results), counts(proofs)])
     path = write(
         guests.out / "results.json",
-        environment(machine, guests.accel),
+        environment(machine, guests.accel, guests.cryptsetup),
         {
             "counts": asdict(found),
             "results": [asdict(result) for result in results],

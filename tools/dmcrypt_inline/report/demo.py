@@ -12,6 +12,7 @@ from ..common.paths import build_dir
 from ..common.progress import say
 from ..guests.guest import run_guest
 from ..guests.machine import Machine
+from ..kernels.build_cryptsetup import Cryptsetup
 from . import figures, pages
 
 TIMEOUT = 300.0  # seconds for what is shown, which takes about 20 on 2 cores without KVM
@@ -29,7 +30,7 @@ PROMISES = (
 )
 
 
-def run(machine: Machine) -> int:
+def run(machine: Machine, cryptsetup: Cryptsetup) -> int:
     """Show the queue at work on the fast kernel; the modules are base and series.
 
     Returns 0: figures are compared with what the queue promises and shown, but a
@@ -48,7 +49,7 @@ def run(machine: Machine) -> int:
         accel=chosen,
         timeout=TIMEOUT,
         inputs={"variants/series.ko": machine.modules["series"].path},
-        env={"CRYPTSETUP_PREFIX": str(machine.cryptsetup.prefix)},
+        env={"CRYPTSETUP_PREFIX": str(cryptsetup.prefix)},
         on_line=say,
     ).require_success()
     say("== Throughput: RAM disk, null cipher, 4k, one job")

@@ -108,7 +108,8 @@ def facts(results: Results) -> list[tuple[str, str]]:
         ("queue", _short(found.get("queue_hash"))),
     ]
     rows += [(f"dm-crypt.c, {name}", f"blob {_short(blob)}") for name, blob in dict(found.get("modules", {})).items()]
-    rows += [("cryptsetup, ours", f"{found.get('cryptsetup')}, queue {_short(found.get('cryptsetup_queue_hash'))}")]
+    if queue := found.get("cryptsetup_queue_hash"):
+        rows += [("cryptsetup, ours", f"{found.get('cryptsetup')}, queue {_short(queue)}")]
     return rows + [(f"{name} of the host", str(version)) for name, version in dict(found.get("tools", {})).items()]
 
 

@@ -24,7 +24,6 @@ from dmcrypt_inline.common.run import Completed
 from dmcrypt_inline.guests.guest import run_guest
 from dmcrypt_inline.guests.machine import Machine
 from dmcrypt_inline.kernels.build import Kernel, Module
-from dmcrypt_inline.kernels.build_cryptsetup import Cryptsetup
 from dmcrypt_inline.trees.series import Tree
 
 
@@ -142,9 +141,7 @@ def test_a_source_is_built_for_the_kernel_that_measures(tmp_path: Path, monkeypa
     monkeypatch.setattr(measuring, "ensure_packages", lambda *_: None)
     monkeypatch.setattr(measuring, "python_env", lambda: None)
     monkeypatch.setattr(Request, "tree", lambda *_: tree)
-    monkeypatch.setattr(
-        measuring, "make_machine", lambda *_: Machine(tree, kernel, usual, cast(Cryptsetup, None), None)
-    )
+    monkeypatch.setattr(measuring, "make_machine", lambda *_: Machine(tree, kernel, usual, None))
     monkeypatch.setattr(
         measuring, "module_at", lambda _tree, *asked: {(kernel, "series", "released", source): made}[asked]
     )

@@ -54,6 +54,7 @@ def stubbed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(testing, "_trees", lambda *_: Counts(0, 0, 0))
     monkeypatch.setattr(testing, "_kernels", lambda *_: None)
     monkeypatch.setattr(testing, "_check", part("check", Counts(2, 0, 1)))
+    monkeypatch.setattr(testing, "_build_cryptsetup", lambda *_: Counts(0, 0, 0))
     monkeypatch.setattr(testing, "_builds", part("builds", Counts(0, 0, 0)))
     monkeypatch.setattr(testing, "_in_guests", part("guest", Counts(3, 0, 0)))
     return ran
@@ -104,15 +105,16 @@ def test_selftest_of_cryptsetup_runs_its_tests_in_native_guests(
     monkeypatch.setattr(testing, "make_machine", lambda _request, *wanted: wanted)
     ran: list[object] = []
 
-    def of_cryptsetup(machine: object, quick: bool, tests: list[str]) -> Counts:
-        ran.append((machine, quick, tests))
+    def of_cryptsetup(machine: object, cryptsetup: object, quick: bool, tests: list[str]) -> Counts:
+        ran.append((machine, cryptsetup, quick, tests))
         return Counts(1, 0, 0)
 
     monkeypatch.setattr(suites, "of_cryptsetup", of_cryptsetup)
+    monkeypatch.setattr(testing, "patched_cryptsetup", lambda _request: CRYPTSETUP)
     wanted = ["--quick", "--test", "cryptsetup_on_base own_suite"]
     assert cli.main(["selftest", "--target", "cryptsetup-2.3", *wanted]) == 0
     tests = ["cryptsetup/own_suite", *names("cryptsetup_on_base")]
-    assert ran == [(("linux-5.8", "native", ("base", "series")), True, tests)]
+    assert ran == [(("linux-5.8", "native", ("base", "series")), CRYPTSETUP, True, tests)]
     assert cli.main(["selftest", "--target", "cryptsetup-2.3", "--variant", "base"]) == 1
     assert stubbed == []
 
@@ -125,7 +127,7 @@ def test_selftest_takes_a_driver_of_yours(
 ) -> None:
     source = tmp_path / "dm-crypt.c"
     source.touch()
-    mine = Machine(cast(Tree, None), cast(Kernel, None), {}, CRYPTSETUP, None)
+    mine = Machine(cast(Tree, None), cast(Kernel, None), {}, None)
     monkeypatch.setattr(Request, "tree", lambda _self, target: target.name)
     monkeypatch.setattr(testing, "make_machine", lambda *_: mine)
     monkeypatch.setattr(testing, "module_at", lambda *given: given[-1])
@@ -204,6 +206,32 @@ def test_a_part_that_cannot_run_fails_and_stops_no_other(
     printed = capsys.readouterr().out
     assert "not ok checks_of_cryptsetup-2.3_can_run\nno network" in printed
     assert printed.splitlines()[-1] == "17 passed, 3 failed, 0 skipped"
+
+
+def test_a_cryptsetup_that_does_not_build_fails_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuses(_request: Request) -> None:
+        raise UserError("no json-c")
+
+    tried: list[tuple[object, ...]] = []
+    for name in ("_kernels", "_trees", "_check", "_check_sources", "run_own_tests"):
+        monkeypatch.setattr(testing, name, lambda *_: Counts(0, 0, 0))
+    monkeypatch.setattr(testing, "ensure_packages", lambda *_: None)
+    monkeypatch.setattr(testing, "patched_cryptsetup", refuses)
+    monkeypatch.setattr(testing, "make_machine", lambda *_: "machine")
+    monkeypatch.setattr(Request, "tree", lambda *_: None)
+
+    def test(*given: object) -> Counts:
+        tried.append(given)
+        return Counts(1, 0, 0)
+
+    monkeypatch.setattr(suites, "test", test)
+    assert cli.main(["test", "--target", "linux-5.8"]) == 1
+    said = capsys.readouterr().out
+    assert "not ok build_of_cryptsetup_can_run\nno json-c" in said
+    assert said.splitlines()[-1] == "1 passed, 1 failed, 0 skipped"
+    assert [(machine, cryptsetup) for machine, _, cryptsetup in tried] == [("machine", None)]
 
 
 def test_kernels_are_configured_before_one_is_built(monkeypatch: pytest.MonkeyPatch) -> None:

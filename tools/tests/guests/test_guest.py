@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from guests import CRYPTSETUP, stand_in, user_mode
+from guests import stand_in, user_mode
 
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.run import CommandError
@@ -97,7 +97,7 @@ def test_user_mode_linux_is_told_where_and_what(kernel: Kernel, tmp_path: Path) 
     result.require_success()
     assert lines == ["nothing.sh"]
     assert "up" in result.console.read_text()
-    assert Machine(None, native, {}, CRYPTSETUP, "kvm").accel() == "native"  # type: ignore[arg-type]
+    assert Machine(None, native, {}, "kvm").accel() == "native"  # type: ignore[arg-type]
 
 
 def test_user_mode_linux_is_stopped_soon_after_a_complaint(kernel: Kernel, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from dmcrypt_inline.trees.targets import get_target
 def machine(kernel: Kernel, place: Path) -> Machine:
     """A machine with modules that no stand-in loads."""
     modules = {name: module(place, name) for name in ("base", "series")}
-    return Machine(Tree(get_target("linux-7.3"), place, "", "", (), "", "a test"), kernel, modules, CRYPTSETUP, None)
+    return Machine(Tree(get_target("linux-7.3"), place, "", "", (), "", "a test"), kernel, modules, None)
 
 
 def test_the_base_must_fail_each_test_that_is_said_to_find_it_wrong(
@@ -58,7 +58,7 @@ def test_a_commit_may_fail_what_the_base_fails_until_one_mends_it(
     monkeypatch.setattr(suites, "kselftests", lambda: ["a", "b", "c", "z"])
     modules = {name: module(tmp_path, name) for name in wrong}
     tree = Tree(get_target("linux-5.8"), tmp_path, "", "", (), "", "")
-    suites.bisect_check(Machine(tree, kernel, modules, CRYPTSETUP, None))
+    suites.bisect_check(Machine(tree, kernel, modules, None))
     found = {each.name: each.counts for each in closed if isinstance(each, guest_tests.TestResult)}
     assert len(found) == 4 * 4
     failed = [name for name, counts in found.items() if counts == Counts(0, 1, 0)]
@@ -190,8 +190,11 @@ def test_every_selftest_and_test_of_cryptsetup_is_run(
 ) -> None:
     guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
     closed = found_in(guests, monkeypatch)
-    suites.test(machine(kernel, tmp_path), [])
+    suites.test(machine(kernel, tmp_path), [], CRYPTSETUP)
     assert {each.name for each in closed} == {*suites.cryptsetup_tests(), *guest_tests.kselftests()}
+    closed.clear()
+    suites.test(machine(kernel, tmp_path), [], None)
+    assert {each.name for each in closed} == set(guest_tests.kselftests())
 
 
 def test_a_failure_is_told_with_what_was_wrong(
@@ -205,6 +208,6 @@ def test_a_failure_is_told_with_what_was_wrong(
     tree = Tree(get_target("linux-5.8"), tmp_path, "", "", (), "", "")
     config = tmp_path / "config"
     config.write_text("")
-    machine = Machine(tree, replace(kernel, config=config), {}, CRYPTSETUP, None)
+    machine = Machine(tree, replace(kernel, config=config), {}, None)
     suites._close(machine, guests, "test", [result("1..1\nok 1 a\n", 0, "BUG: x\n a trace")])
     assert "the kernel complained: BUG: x\n    BUG: x\n     a trace\n" in capsys.readouterr().out
