@@ -13,12 +13,12 @@ said = $(if $(filter command line,$(origin $(2))),$(call option,$(1),$(2)))
 
 # Those that start from a tree, and those that boot guests.
 FROM_TREE = $(filter-out report,$@)
-IN_GUESTS = $(filter demo selftest soak mutants bisect-check bench,$@)
+IN_GUESTS = $(filter demo selftest shell soak mutants bisect-check bench,$@)
 
 FORWARD = $(PYTHON) tools/dmcrypt-inline $@ $(call option,--target,TARGET) \
 	$(if $(FROM_TREE),$(call option,--linux,LINUX) $(call option,--cryptsetup,CRYPTSETUP)) \
 	$(if $(IN_GUESTS),$(call option,--accel,ACCEL)) \
-	$(if $(filter selftest,$@),$(SELFTEST)) $(if $(filter soak,$@),$(SOAK)) $(if $(filter report,$@),$(call option,--results,RESULTS)) \
+	$(if $(filter selftest,$@),$(SELFTEST)) $(if $(filter shell,$@),$(call option,--variant,VARIANT)) $(if $(filter soak,$@),$(SOAK)) $(if $(filter report,$@),$(call option,--results,RESULTS)) \
 	$(if $(filter bench,$@),$(BENCH)) $(if $(filter outbox,$@),$(OUTBOX))
 
 SELFTEST = $(if $(QUICK),--quick) $(call option,--test,TEST) $(call option,--variant,VARIANT)
@@ -31,13 +31,14 @@ BENCH = $(call option,--plan,PLAN) \
 
 OUTBOX = $(call said,--sign,SIGN) $(call said,--trailer,TRAILER) $(call said,--version,VERSION)
 
-.PHONY: help demo test check tree edit refresh am outbox selftest soak mutants bisect-check bench report
+.PHONY: help demo test check tree edit refresh am outbox selftest shell soak mutants bisect-check bench report
 
 help:
 	@echo 'make demo     from nothing to a booted kernel with inline dm-crypt, shown and measured'
 	@echo 'make test     every check, and the tests in their short form; the last line counts them'
 	@echo 'make check    the checks that need no guest'
 	@echo 'make selftest the tests in guests, in full: selftests/ on the debug kernel (QUICK=1: the short form)'
+	@echo 'make shell    a guest to look around in: the patched kernel, dm-crypt, cryptsetup; exit ends it'
 	@echo 'make soak     random work in a guest: MINUTES=60, SEED=N to repeat a run'
 	@echo 'make bench    the measurements: PLAN=quick|w1|w2|w3|w4|w5|curves|cost|full (default: full, up to 40 minutes)'
 	@echo 'make mutants  drivers that are wrong on purpose: which test catches which'
@@ -62,7 +63,9 @@ help:
 	@echo '  TEST="NAME ..."                only these tests, or suites (dm-crypt, stress)'
 	@echo '  VARIANT=path/to/dm-crypt.c     a driver of yours in place of the queue; base: what the queue applies to'
 	@echo
-	@echo 'make selftest, soak, mutants and bisect-check also take'
+	@echo 'make shell also takes VARIANT='
+	@echo
+	@echo 'make selftest, shell, soak, mutants and bisect-check also take'
 	@echo '  ACCEL=native    under User-Mode Linux: much faster, but for linux-5.8 without debugging aids'
 	@echo
 	@echo 'make bench also takes'
@@ -78,5 +81,5 @@ help:
 	@echo
 	@echo 'One stage at a time, with more help: tools/dmcrypt-inline --help'
 
-demo test check tree edit refresh am outbox selftest soak mutants bisect-check bench report:
+demo test check tree edit refresh am outbox selftest shell soak mutants bisect-check bench report:
 	@$(FORWARD)

@@ -5,7 +5,7 @@
 #
 # The host's root is read-only here; what a script writes goes to tmpfs or to
 # $RESULTS, a directory shared with the host. What it prints goes to a file that
-# the host follows while it grows.
+# the host follows while it grows; shell.sh has the console.
 
 share=/run/guest
 input=/run/input
@@ -14,7 +14,7 @@ modules=/run/modules
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin
 export HOME=/dev/shm TMPDIR=/dev/shm LC_ALL=C.UTF-8
 export INPUT=$input RESULTS=$share/results
-exec </dev/null >"$share/output" 2>&1
+[ "$1" = shell.sh ] || exec </dev/null >"$share/output" 2>&1
 umask 077
 
 # The shared directory is not cached: run from memory.

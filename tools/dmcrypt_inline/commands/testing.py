@@ -16,12 +16,13 @@ from ..checks.sources import source_checks
 from ..common.counts import Counts, run_parts
 from ..common.errors import UserError
 from ..common.host import ensure_packages, python_env
-from ..common.paths import BUILD
+from ..common.paths import BUILD, build_dir
 from ..common.progress import say
-from ..guests.machine import UNACCELERATED
+from ..guests.guest import open_shell
+from ..guests.machine import UNACCELERATED, Machine
 from ..kernels.build import build_kernel, prepare_kernel
 from ..proofs import suites
-from ..proofs.guest_tests import chosen, kselftests
+from ..proofs.guest_tests import chosen, groups, kselftests
 from ..proofs.mutants import named, sample, without_emulation
 from ..proofs.tools_tests import run_own_tests
 from ..trees.targets import CRYPTSETUP, DEFAULT, NATIVE, NATIVE_DEBUG, Target, get_target
@@ -29,6 +30,7 @@ from .machines import make_machine, module_at, patched_cryptsetup, with_steps
 from .request import EMULATED, Add, Request
 
 ACCELERATORS = (*EMULATED, UNACCELERATED)
+WHICH_VARIANT = "which dm-crypt: series, base or [NAME=]path/to/dm-crypt.c (default: %(default)s)"
 
 
 def register(add: Add) -> None:
@@ -39,10 +41,12 @@ def register(add: Add) -> None:
     text = "the tests of selftests/ on the debug kernel, in a guest; or the tests of cryptsetup"
     stage = add("selftest", text, selftest, accel=ACCELERATORS)
     stage.add_argument("--quick", action="store_true", help="the short form of each test, as `test` runs them")
-    text = "which dm-crypt: series, base or [NAME=]path/to/dm-crypt.c (default: %(default)s)"
-    stage.add_argument("--variant", default="series", metavar="VARIANT", help=text)
+    stage.add_argument("--variant", default="series", metavar="VARIANT", help=WHICH_VARIANT)
     text = "only these tests, or suites (default: all)"
     stage.add_argument("--test", dest="tests", default="", metavar="NAMES", help=text)
+    text = "an interactive guest with the patched kernel, dm-crypt and cryptsetup; exit ends it"
+    stage = add("shell", text, shell, accel=ACCELERATORS)
+    stage.add_argument("--variant", default="series", metavar="VARIANT", help=WHICH_VARIANT)
     text = "random work on all sorts of mappings in a guest, for as long as wanted"
     stage = add("soak", text, soak, accel=ACCELERATORS)
     stage.add_argument("--minutes", type=int, default=60, help="for how long (default: %(default)s)")
@@ -171,12 +175,35 @@ def selftest(request: Request, quick: bool, variant: str, tests: str) -> int:
         return _close(suites.of_cryptsetup(machine, patched_cryptsetup(request), quick, wanted))
     target = request.kernel_target()
     wanted = chosen(kselftests(), tests.split())
-    name, driver = _variant_wanted(variant)
-    machine = make_machine(request, request.tree(target), _flavour(target, request), () if driver else (name,))
-    if driver:
-        mine = module_at(machine.tree, machine.kernel, "series", name, driver)
-        machine = replace(machine, modules={name: mine})
+    name, machine = _machine_with(request, variant, _flavour(target, request))
     return _close(suites.selftest(machine, quick, name, wanted))
+
+
+def shell(request: Request, variant: str) -> int:
+    """A shell in a guest, on the user's terminal. Returns 0, whatever the last command there did."""
+    target = request.kernel_target()
+    ensure_packages("base", "build", "cryptsetup", "guest")
+    flavour = _flavour(target, request) if request.accel == UNACCELERATED else "fast"
+    name, machine = _machine_with(request, variant, flavour)
+    module = machine.modules[name]
+    open_shell(
+        machine.kernel,
+        out=build_dir(target.name) / "shell",
+        accel=machine.accel(),
+        inputs={**groups(), **{f"modules/{path.name}": path for path in (module.path, *module.beside)}},
+        env={"CRYPTSETUP_PREFIX": str(patched_cryptsetup(request).prefix)},
+    )
+    return 0
+
+
+def _machine_with(request: Request, variant: str, flavour: str) -> tuple[str, Machine]:
+    """A machine with one variant, of that name. Raises UserError as `_variant_wanted` does."""
+    name, driver = _variant_wanted(variant)
+    tree = request.tree(request.kernel_target())
+    machine = make_machine(request, tree, flavour, () if driver else (name,))
+    if driver:
+        machine = replace(machine, modules={name: module_at(tree, machine.kernel, "series", name, driver)})
+    return name, machine
 
 
 def _variant_wanted(word: str) -> tuple[str, Path | None]:

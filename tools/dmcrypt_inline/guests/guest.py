@@ -6,6 +6,8 @@ import os
 import shlex
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +25,7 @@ from .complaints import Complaint, scan
 
 GUEST_SCRIPTS = TOOLS / "guest"
 INIT = GUEST_SCRIPTS / "init.sh"
+SHELL = "shell.sh"  # the only script whose input and output are the console's; enter.sh knows it too
 SHARE = "run/guest"  # where the guest finds the shared directory; init.sh and enter.sh know it too
 SHARE_TAG = "virtme.initmount0"  # what virtme-run calls the first --rwdir
 # The emulator runs the string instructions that "erms" advertises byte by byte,
@@ -145,6 +148,7 @@ def run_guest(
         pidfile = out / "qemu.pid"
         counted = accel == COUNTED
         argv = _virtme_run(kernel, share, accel=accel, cpus=1 if counted else cpus, memory=memory)
+        argv += ["--show-boot-console", "--script-sh", "true"]  # it wants no terminal then; _append tells what boots
         argv += ["--qemu-opts", "-name", "guest", "-pidfile", pidfile, *_append(script, kernel_args)]
         argv += [] if accel == "kvm" else ["-cpu", cpu]
         argv += COUNTED_ARGS if counted else ()
@@ -180,11 +184,50 @@ def run_guest(
     )
 
 
+def open_shell(
+    kernel: Kernel,
+    *,
+    out: Path,
+    accel: str,
+    inputs: Mapping[str, Path],
+    env: Mapping[str, str],
+    cpus: int = 2,
+    memory: str = "3G",
+) -> None:
+    """Run shell.sh of tools/guest in a guest whose console is the caller's terminal, for as long as it takes.
+
+    The rest is as for `run_guest`. Raises UserError where there is no terminal, and
+    when the guest ended before its shell did.
+    """
+    if not sys.stdin.isatty() or not sys.stdout.isatty():
+        raise UserError("make shell needs a terminal; what runs by itself is make selftest, with TEST= one test")
+    columns, lines = os.get_terminal_size()
+    terminal = {"TERM": os.environ.get("TERM", "dumb"), "COLUMNS": str(columns), "LINES": str(lines)}
+    share = _prepare(kernel, out, {**inputs, "guest": GUEST_SCRIPTS}, {**env, **terminal})
+    kernel_args = ("loglevel=4",)  # dmesg has the rest
+    if kernel.arch == USER_MODE:
+        argv = uml.command(
+            kernel,
+            INIT,
+            SHELL,
+            share=share,
+            place=out / "uml",
+            memory=memory,
+            kernel_args=kernel_args,
+            console=uml.TERMINAL,
+        )
+    else:
+        argv = _virtme_run(kernel, share, accel=accel, cpus=cpus, memory=memory)
+        argv += ["--qemu-opts", *_append(SHELL, kernel_args), *(() if accel == "kvm" else ("-cpu", CPU))]
+    subprocess.run(argv, env={**os.environ, "TMPDIR": str(out / "tmp")}, check=False)
+    if _status(share / "status") is None:
+        raise UserError("the guest ended before its shell did")
+
+
 def _virtme_run(kernel: Kernel, share: Path, *, accel: str, cpus: int, memory: str) -> list[str | Path]:
     argv: list[str | Path] = [host.python_env() / "bin" / "virtme-run", "--kimg", kernel.image, "--mods", "none"]
     argv += ["--root", "/", "--force-9p", "--disable-microvm", "--rwdir", f"{SHARE}={share}"]
-    argv += ["--memory", memory, "--cpus", str(cpus), "--show-boot-console"]
-    argv += ["--script-sh", "true"]  # so that it wants no terminal; what boots is told by _append
+    argv += ["--memory", memory, "--cpus", str(cpus)]
     return argv if accel == "kvm" else [*argv, "--disable-kvm"]
 
 

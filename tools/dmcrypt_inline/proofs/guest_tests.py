@@ -78,7 +78,7 @@ def names(group: str) -> list[str]:
     return [f"{group}/{path.stem}" for path in found if os.access(path, os.X_OK)]
 
 
-def _groups() -> dict[str, Path]:
+def groups() -> dict[str, Path]:
     """What a guest gets of `TESTS`, by its place there."""
     return {f"tests/{place.name}": place for place in TESTS.iterdir() if place != WRONG}
 
@@ -203,7 +203,7 @@ class Guests:
             out=out,
             accel=self.accel,
             timeout=timeout,
-            inputs={**_groups(), **{f"modules/{path.name}": path for path in (module.path, *module.beside)}},
+            inputs={**groups(), **{f"modules/{path.name}": path for path in (module.path, *module.beside)}},
             env={
                 "TESTS": " ".join(tests),
                 "LIMIT": f"{timeout / 2:.0f}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from guests import stand_in, user_mode
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.run import CommandError
 from dmcrypt_inline.guests import accel
-from dmcrypt_inline.guests.guest import GuestResult, run_guest
+from dmcrypt_inline.guests.guest import GuestResult, open_shell, run_guest
 from dmcrypt_inline.guests.machine import Machine
 from dmcrypt_inline.kernels.build import Kernel
 
@@ -168,3 +169,36 @@ def test_kvm_is_believed_only_after_a_trial(
             accel.choose(kernel, "kvm")
     else:
         assert accel.choose(kernel, "kvm") == "kvm"
+
+
+def on_a_terminal(kernel: Kernel, place: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a guest with a shell was told of the terminal."""
+    for stream in ("stdin", "stdout"):
+        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
+    monkeypatch.setattr("os.get_terminal_size", lambda: os.terminal_size((101, 37)))
+    monkeypatch.setenv("TERM", "vt102")
+    open_shell(kernel, out=place / "run", accel="tcg", inputs={}, env={"CRYPTSETUP_PREFIX": "/opt/x"})
+    return (place / "run" / "share" / "input" / "environment").read_text()
+
+
+def test_a_shell_knows_its_terminal(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(monkeypatch, tmp_path, 'echo 7 >"$SHARE/status"')
+    told = on_a_terminal(kernel, tmp_path, monkeypatch)
+    for line in ("TERM=vt102", "COLUMNS=101", "LINES=37", "CRYPTSETUP_PREFIX=/opt/x"):
+        assert f"export {line}\n" in told
+    native = user_mode(kernel, 'echo "$@" >"$SHARE/results/told"; echo 0 >"$SHARE/status"')
+    on_a_terminal(native, tmp_path, monkeypatch)
+    assert "con0=fd:0,fd:1" in (tmp_path / "run" / "share" / "results" / "told").read_text()
+
+
+def test_a_guest_that_ends_before_its_shell_is_an_error(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(monkeypatch, tmp_path, "exit 0")
+    with pytest.raises(UserError, match="ended before its shell did"):
+        on_a_terminal(kernel, tmp_path, monkeypatch)
+
+
+def test_a_shell_wants_a_terminal(kernel: Kernel, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="needs a terminal"):
+        open_shell(kernel, out=tmp_path / "run", accel="tcg", inputs={}, env={})
