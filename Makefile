@@ -13,7 +13,7 @@ said = $(if $(filter command line,$(origin $(2))),$(call option,$(1),$(2)))
 
 FORWARD = $(PYTHON) tools/dmcrypt-inline $@ $(call option,--target,TARGET) $(call option,--linux,LINUX) \
 	$(call option,--cryptsetup,CRYPTSETUP) $(call option,--accel,ACCEL) \
-	$(if $(filter selftest,$@),$(SELFTEST)) $(if $(filter soak,$@),$(SOAK)) $(if $(filter report,$@),$(call option,--results,RESULTS)) \
+	$(if $(filter selftest,$@),$(SELFTEST)) $(if $(filter mutants,$@),$(call option,--test,TEST)) $(if $(filter soak,$@),$(SOAK)) $(if $(filter report,$@),$(call option,--results,RESULTS)) \
 	$(if $(filter bench,$@),$(BENCH)) $(if $(filter outbox,$@),$(OUTBOX))
 
 SELFTEST = $(if $(QUICK),--quick) $(call option,--test,TEST) $(call option,--variant,VARIANT)
@@ -54,6 +54,9 @@ help:
 	@echo '  TARGET=cryptsetup-2.3          the tests of cryptsetup, under User-Mode Linux'
 	@echo '  TEST="NAME ..."                only these tests, or suites (dm-crypt, stress)'
 	@echo '  VARIANT=path/to/dm-crypt.c     a driver of yours in place of the queue; base: what the queue applies to'
+	@echo
+	@echo 'make mutants also takes'
+	@echo '  TEST="NAME ..."                only these drivers, or those that these tests must catch'
 	@echo
 	@echo 'make selftest, soak, mutants and bisect-check also take'
 	@echo '  ACCEL=native    under User-Mode Linux: much faster, but for linux-5.8 without debugging aids'

@@ -114,9 +114,7 @@ def parser() -> argparse.ArgumentParser:
                 metavar="VARIANT",
                 help="which dm-crypt: series, base or [NAME=]path/to/dm-crypt.c (default: %(default)s)",
             )
-            stage.add_argument(
-                "--test", dest="tests", default="", metavar="NAMES", help="only these tests, or suites (default: all)"
-            )
+            _test_option(stage, "only these tests, or suites (default: all)")
         if name == "soak":
             stage.add_argument("--minutes", type=int, default=60, help="for how long (default: %(default)s)")
             stage.add_argument("--seed", type=int, default=0, help="of what is random, to repeat a run (default: any)")
@@ -133,8 +131,12 @@ def parser() -> argparse.ArgumentParser:
         if name == "bench":
             _bench_options(stage)
         if name == "mutants":
-            stage.add_argument("mutants", nargs="*", metavar="NAME", help="only these (default: all of them)")
+            _test_option(stage, "only these drivers, or those that these tests must catch (default: all)")
     return top
+
+
+def _test_option(stage: argparse.ArgumentParser, what: str) -> None:
+    stage.add_argument("--test", dest="tests", default="", metavar="NAMES", help=what)
 
 
 def _common(stage: str) -> argparse.ArgumentParser:
@@ -241,7 +243,6 @@ def main(arguments: Sequence[str]) -> int:
         tuple(getattr(given, "tests", "").split()),
         getattr(given, "minutes", 60),
         getattr(given, "seed", 0),
-        tuple(getattr(given, "mutants", ())),
         tuple(getattr(given, "files", None) or ()),
         getattr(given, "metric", ""),
         getattr(given, "to", ""),

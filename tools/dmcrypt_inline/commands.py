@@ -44,7 +44,7 @@ class Request:
 
     `own` maps a target's variable (LINUX, CRYPTSETUP) to the user's tree. `quick`
     `variant` and `tests` (none: all) are for the selftests, `minutes` and `seed` (0: any) for the
-    soak, `mutants` names the wrong drivers (none: all).
+    soak. Of the mutants, `tests` names drivers or tests that must catch them.
     `files` are results files, `metric` and `to` are for compare: a key of stats.METRICS, one of compare.TO.
     `only_check` of figures: say what is stale instead of writing it. `bench` is what to measure, `posting` how to post.
     """
@@ -57,7 +57,6 @@ class Request:
     tests: tuple[str, ...] = ()
     minutes: int = 60
     seed: int = 0
-    mutants: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
     metric: str = ""
     to: str = ""
@@ -302,7 +301,7 @@ def bisect_check(request: Request) -> int:
 def all_mutants(request: Request) -> int:
     """Every driver that is wrong on purpose against the tests that must catch it; status 1 when one gets away."""
     target = request.kernel_target()
-    wrong = named(target, request.mutants)
+    wrong = named(target, request.tests)
     flavour = _flavour(target, request)
     if flavour == NATIVE:
         kept = without_emulation(wrong)
