@@ -18,10 +18,10 @@ IN_GUESTS = $(filter demo selftest shell soak mutants bisect-check bench,$@)
 FORWARD = $(PYTHON) tools/dmcrypt-inline $@ $(call option,--target,TARGET) \
 	$(if $(FROM_TREE),$(call option,--linux,LINUX) $(call option,--cryptsetup,CRYPTSETUP)) \
 	$(if $(IN_GUESTS),$(call option,--accel,ACCEL)) \
-	$(if $(filter selftest,$@),$(SELFTEST)) $(if $(filter shell,$@),$(call option,--variant,VARIANT)) $(if $(filter soak,$@),$(SOAK)) $(if $(filter report,$@),$(call option,--results,RESULTS)) \
+	$(if $(filter selftest,$@),$(if $(QUICK),--quick)) $(if $(filter selftest mutants,$@),$(call option,--test,TEST)) \
+	$(if $(filter selftest shell,$@),$(call option,--variant,VARIANT)) \
+	$(if $(filter soak,$@),$(SOAK)) $(if $(filter report,$@),$(call option,--results,RESULTS)) \
 	$(if $(filter bench,$@),$(BENCH)) $(if $(filter outbox,$@),$(OUTBOX))
-
-SELFTEST = $(if $(QUICK),--quick) $(call option,--test,TEST) $(call option,--variant,VARIANT)
 
 SOAK = $(call option,--minutes,MINUTES) $(call option,--seed,SEED)
 
@@ -64,6 +64,9 @@ help:
 	@echo '  VARIANT=path/to/dm-crypt.c     a driver of yours in place of the queue; base: what the queue applies to'
 	@echo
 	@echo 'make shell also takes VARIANT='
+	@echo
+	@echo 'make mutants also takes'
+	@echo '  TEST="NAME ..."                only these drivers, or those that these tests must catch'
 	@echo
 	@echo 'make selftest, shell, soak, mutants and bisect-check also take'
 	@echo '  ACCEL=native    under User-Mode Linux: much faster, but for linux-5.8 without debugging aids'

@@ -53,7 +53,8 @@ def register(add: Add) -> None:
     stage.add_argument("--seed", type=int, default=0, help="of what is random, to repeat a run (default: any)")
     text = "each driver that is wrong on purpose against the selftests that must catch it (takes long)"
     stage = add("mutants", text, mutants, accel=ACCELERATORS)
-    stage.add_argument("names", nargs="*", metavar="NAME", help="only these (default: all of them)")
+    text = "only these drivers, or those that these tests must catch (default: all)"
+    stage.add_argument("--test", dest="tests", default="", metavar="NAMES", help=text)
     text = "the kselftests in their short form on every commit of the queue (takes hours; less with --accel native)"
     add("bisect-check", text, bisect_check, accel=ACCELERATORS)
 
@@ -240,10 +241,10 @@ def bisect_check(request: Request) -> int:
     return _close(suites.bisect_check(machine))
 
 
-def mutants(request: Request, names: Sequence[str]) -> int:
+def mutants(request: Request, tests: str) -> int:
     """Every driver that is wrong on purpose against the tests that must catch it; status 1 when one gets away."""
     target = request.kernel_target()
-    wrong = named(target, names)
+    wrong = named(target, tests.split())
     flavour = _flavour(target, request)
     if flavour == NATIVE:
         kept = without_emulation(wrong)

@@ -26,6 +26,10 @@ class Mutant:
     patch: Path
     tests: tuple[str, ...]
 
+    def named(self, *words: str) -> tuple[str, ...]:
+        """Those of its tests that words mean: all by the mutant's name, one by its own, with its group or without."""
+        return tuple(test for test in self.tests if {self.name, test, Path(test).name}.intersection(words))
+
 
 @dataclass(frozen=True)
 class Proof:
@@ -51,13 +55,20 @@ def mutants(target: Target) -> list[Mutant]:
 
 
 def named(target: Target, wanted: Sequence[str]) -> list[Mutant]:
-    """The target's mutants with these names; all of them for none. Raises UserError for a name that there is not."""
+    """The target's mutants by their names, or by tests that must catch them, then by these alone; all for none.
+
+    Raises UserError for a word that is neither.
+    """
     known = mutants(target)
-    unknown = sorted(set(wanted) - {mutant.name for mutant in known})
-    if unknown:
-        there = "\n".join(f"    {mutant.name}" for mutant in known)
-        raise UserError(f"there is no wrong driver {', '.join(unknown)} in {WRONG / target.name}, but:\n{there}")
-    return [mutant for mutant in known if not wanted or mutant.name in wanted]
+    for word in wanted:
+        if not any(mutant.named(word) for mutant in known):
+            there = "\n".join(f"    {mutant.name}: {', '.join(mutant.tests)}" for mutant in known)
+            raise UserError(
+                f"TEST={word} is no wrong driver in {WRONG / target.name}, nor a test that must catch one\n{there}"
+            )
+    if not wanted:
+        return known
+    return [replace(mutant, tests=mutant.named(*wanted)) for mutant in known if mutant.named(*wanted)]
 
 
 def without_emulation(chosen: Sequence[Mutant]) -> list[Mutant]:

@@ -145,8 +145,22 @@ def test_mutants_are_chosen_by_name() -> None:
     some = mutants.mutants(target)[0].name
     assert [mutant.name for mutant in mutants.named(target, [some])] == [some]
     assert mutants.named(target, []) == mutants.mutants(target)
-    with pytest.raises(UserError, match=rf"no wrong driver no_such in .*(?s:.)*{some}"):
+    with pytest.raises(UserError, match=rf"TEST=no_such is no wrong driver in .*(?s:.)*{some}"):
         mutants.named(target, ["no_such"])
+
+
+def test_mutants_are_chosen_by_the_test_that_must_catch_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_tests(tmp_path, monkeypatch, {"stress/a": "", "stress/b": "", "dm-crypt/c": ""})
+    monkeypatch.setattr(mutants, "WRONG", tmp_path)
+    (tmp_path / DEFAULT).mkdir()
+    for name, tests in (("one", "a b"), ("two", "b"), ("three", "c b")):
+        (tmp_path / DEFAULT / f"{name}.patch").write_text(f"Trips: {tests}\n")
+
+    def found(*wanted: str) -> list[tuple[str, tuple[str, ...]]]:
+        return [(mutant.name, mutant.tests) for mutant in mutants.named(get_target(DEFAULT), wanted)]
+
+    assert found("stress/a", "c") == [("one", ("stress/a",)), ("three", ("dm-crypt/c",))]
+    assert found("one", "c") == [("one", ("stress/a", "stress/b")), ("three", ("dm-crypt/c",))]
 
 
 @pytest.mark.parametrize(
