@@ -62,6 +62,19 @@ def cache_dir() -> Path:
     return path
 
 
+def entry(kind: str, name: str) -> Path:
+    """The place of a cache entry, whether or not it exists. Notes that it is used (see cache.py)."""
+    place = cache_dir() / kind / name
+    place.parent.mkdir(exist_ok=True)
+    lock_of(place).touch()
+    return place
+
+
+def lock_of(path: Path) -> Path:
+    """The file beside an entry that is locked while the entry is made; its time says when the entry was used last."""
+    return path.with_name(f".{path.name}.lock")
+
+
 def require_space(path: Path, need: int, what: str) -> None:
     """Raise UserError unless `need` bytes are free where `path` lies (or will lie)."""
     there = path
@@ -102,7 +115,7 @@ def locked(path: Path) -> Iterator[None]:
     that another thread has started meanwhile.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_name(f".{path.name}.lock").open("w") as lock:
+    with lock_of(path).open("w") as lock:
         os.set_inheritable(lock.fileno(), True)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

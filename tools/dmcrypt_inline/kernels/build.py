@@ -21,8 +21,8 @@ from ..common.paths import (
     GIB,
     KERNEL_BUILD,
     SOURCE_TREE,
-    cache_dir,
     disk_guard,
+    entry,
     is_complete,
     locked,
     log_dir,
@@ -149,7 +149,7 @@ def prepare_kernel(tree: Tree, flavour: str) -> Prepared:
     identity = "\n".join([sources, compiler, *(f"{name}={value}" for name, value in wanted.items())])
     key = hashlib.sha256(identity.encode()).hexdigest()
     source = _source(tree, sources, log)
-    place = cache_dir() / "kernels" / f"{tree.target.name}-{flavour}-{key[:16]}"
+    place = entry("kernels", f"{tree.target.name}-{flavour}-{key[:16]}")
     prepared = Prepared(source, place / "objects", key, arch)
     if is_complete(prepared.objects, key):
         return prepared  # without the lock: a build of the kernel itself may hold it for minutes
@@ -206,7 +206,7 @@ def build_module(kernel: Kernel, source: Path, name: str, beside: Sequence[Path]
     """
     blob = blob_id(source)
     key = "-".join([kernel.key[:16], blob[:16], *(blob_id(path)[:16] for path in beside)])
-    final = cache_dir() / "modules" / key
+    final = entry("modules", key)
     log = log_dir(kernel.target) / f"module-{name}-{kernel.flavour}.log"
     if not final.exists():
         with step(f"building dm-crypt ({name}) for the {kernel.flavour} kernel", log):
@@ -242,7 +242,7 @@ def _make(directory: Path, log: Path, *arguments: str, env: dict[str, str] | Non
 
 
 def _source(tree: Tree, key: str, log: Path) -> Path:
-    final = cache_dir() / "sources" / f"{tree.target.name}-{key[:16]}"
+    final = entry("sources", f"{tree.target.name}-{key[:16]}")
     if not final.exists():
         with step("copying the sources for kernel builds", log):
             publish(final, lambda part: _copy_sources(tree, part, log), SOURCE_TREE, "the kernel's sources")

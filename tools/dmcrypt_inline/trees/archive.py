@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..common.errors import UserError
-from ..common.paths import cache_dir, publish
+from ..common.paths import entry, publish
 from ..common.progress import step
 from ..common.run import CommandError, run
 from .targets import Recipe, Target
@@ -55,7 +55,7 @@ def package_file(target: Target, log: Path) -> Path:
     when it does not hold exactly that version, or the package at all.
     """
     recipe = target.recipe
-    final = cache_dir() / "packages" / f"{recipe.package}_{recipe.version or 'newest'}"
+    final = entry("packages", f"{recipe.package}_{recipe.version or 'newest'}")
     if not final.exists():
         with step(f"downloading {recipe.package} {recipe.version}".rstrip(), log):
             publish(final, lambda part: _download(target, part, log), DOWNLOAD, f"the package {recipe.package}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..common.errors import UserError
 from ..common.gitrepo import blob_id, git, resolve
-from ..common.paths import SOURCE_TREE, cache_dir, log_dir, publish
+from ..common.paths import SOURCE_TREE, entry, log_dir, publish
 from ..common.progress import say, step
 from ..common.run import run
 from .archive import package_file, version_of
@@ -91,7 +91,7 @@ def _from_package(
     changes = patch.read_bytes() if patch else b""
     # The recipe's code is not in the key: the blobs say whether it did its work.
     identity = f"{recipe.package} {version}\n".encode() + changes + " ".join(files).encode()
-    final = cache_dir() / "bases" / f"{target.name}-{hashlib.sha256(identity).hexdigest()[:16]}.git"
+    final = entry("bases", f"{target.name}-{hashlib.sha256(identity).hexdigest()[:16]}.git")
     origin = f"{recipe.package} {version}" + (f" and {patch.name}" if patch else "")
 
     def make(part: Path) -> None:
@@ -229,7 +229,7 @@ def _from_git(target: Target, own: Path, name: str, origin: str, log: Path) -> B
     tree = _ask(own, "rev-parse", "--verify", f"{name}^{{tree}}", log=log)
     if tree is None:
         raise UserError(f"{origin}: git cannot find the tree of {name}")
-    final = cache_dir() / "bases" / f"{target.name}-tree-{tree[:16]}.git"
+    final = entry("bases", f"{target.name}-tree-{tree[:16]}.git")
 
     def make(part: Path) -> None:
         _init(part, log)
@@ -251,7 +251,7 @@ def _from_directory(target: Target, own: Path, origin: str, log: Path) -> BaseTr
         if not _is(got, blob):
             raise _mismatch(target, path, got, blob, origin)
     here = hashlib.sha256(str(own).encode()).hexdigest()[:8]
-    final = cache_dir() / "bases" / f"{target.name}-dir-{here}-{_state(own)[:16]}.git"
+    final = entry("bases", f"{target.name}-dir-{here}-{_state(own)[:16]}.git")
     if not final.exists():  # the states that this directory went through are of no more use
         for old in final.parent.glob(f"{target.name}-dir-{here}-*.git"):
             shutil.rmtree(old)
