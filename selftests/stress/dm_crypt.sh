@@ -178,6 +178,24 @@ needs_null_blk() {
 	[ -d "$NULLB" ] || skip_all "needs CONFIG_BLK_DEV_NULL_BLK and CONFIG_CONFIGFS_FS"
 }
 
+# needs_events EVENT...: a trace instance of the test's own, left in $INSTANCE, with these
+# events in it. Its tracing is off.
+needs_events() {
+	local tracing=/sys/kernel/tracing event
+
+	mountpoint -q $tracing || mount -t tracefs none $tracing 2>/dev/null
+	INSTANCE=$tracing/instances/$PREFIX
+	for event in "$@"; do
+		[ -d "$tracing/events/$event" ] || skip_all "needs the trace event $event"
+	done
+	mkdir "$INSTANCE" || skip_all "needs trace instances"
+	defer rmdir "$INSTANCE"
+	echo 0 >"$INSTANCE/tracing_on"
+	for event in "$@"; do
+		echo 1 >"$INSTANCE/events/$event/enable" || broken "cannot trace $event"
+	done
+}
+
 # crypt_table DEVICE CIPHER KEY [OPTIONAL ARGUMENT]...
 crypt_table() {
 	local device=$1 cipher=$2 key=$3

@@ -64,7 +64,7 @@ who_works() {
 
 	null_disk traced 16 "irqmode=$3" completion_nsec=10000
 	before=$(write_threads)
-	if ! grep -q workqueue=%s "$EVENT/format" && [ -n "$before" ]; then
+	if ! grep -q workqueue=%s "$INSTANCE/events/workqueue/workqueue_queue_work/format" && [ -n "$before" ]; then
 		skip "another mapping is there, and this kernel does not tell whose work it traces"
 		return
 	fi
@@ -83,18 +83,9 @@ some() {
 }
 
 needs dd null_blk flags
-TRACING=/sys/kernel/tracing
-mountpoint -q $TRACING || mount -t tracefs none $TRACING 2>/dev/null
-[ -d $TRACING/events/workqueue/workqueue_execute_start ] || skip_all "needs trace events"
-INSTANCE=$TRACING/instances/$PREFIX
-mkdir "$INSTANCE" || skip_all "needs trace instances"
-defer rmdir "$INSTANCE"
-echo 0 >"$INSTANCE/tracing_on"
-EVENT=$INSTANCE/events/workqueue/workqueue_queue_work
-echo 1 >"$EVENT/enable" && echo 1 >"$INSTANCE/events/workqueue/workqueue_execute_start/enable" ||
-	broken "no workqueue events"
-echo 'next_comm ~ "dmcrypt_write*"' >"$INSTANCE/events/sched/sched_switch/filter" &&
-	echo 1 >"$INSTANCE/events/sched/sched_switch/enable" || broken "no sched event"
+needs_events workqueue/workqueue_queue_work workqueue/workqueue_execute_start sched/sched_switch
+echo 'next_comm ~ "dmcrypt_write*"' >"$INSTANCE/events/sched/sched_switch/filter" ||
+	broken "cannot filter events"
 
 CLAIMS=()
 for irqmode in 0 1 2; do

@@ -52,17 +52,8 @@ softirqs_are_short() {
 }
 
 needs fio null_blk flags
-TRACING=/sys/kernel/tracing
-mountpoint -q $TRACING || mount -t tracefs none $TRACING 2>/dev/null
-[ -d $TRACING/events/irq/softirq_entry ] || skip_all "needs trace events"
-INSTANCE=$TRACING/instances/$PREFIX
-mkdir "$INSTANCE" || skip_all "needs trace instances"
-defer rmdir "$INSTANCE"
-echo 0 >"$INSTANCE/tracing_on"
+needs_events irq/softirq_entry irq/softirq_exit
 echo mono >"$INSTANCE/trace_clock" || broken "no clock"
-for event in softirq_entry softirq_exit; do
-	echo 1 >"$INSTANCE/events/irq/$event/enable" || broken "no event $event"
-done
 
 CLAIMS=("softirqs_are_short no_read 1" "softirqs_are_short no_read 2")
 run_claims
