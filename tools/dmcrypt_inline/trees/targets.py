@@ -190,7 +190,7 @@ TARGETS: dict[str, Target] = {
             beside=("crypto/cryptd.c",),
             fragments=linux_fragments() | {NATIVE: USER_MODE},
             mend=TOOLS / "targets" / "linux-5.8" / "native.patch",
-            lacks=("zoned_writes_stay_in_order",),
+            lacks=("polled_io_ends", "zoned_writes_stay_in_order"),
         ),
         Target(
             name="linux-7.3",
@@ -230,6 +230,7 @@ TARGETS: dict[str, Target] = {
                 "full_crypto_queue_delays",
                 "iv_generator_does_not_sleep",
                 "nothing_sleeps_under_rcu",
+                "polled_io_ends",
                 "table",
             ),
         ),
