@@ -19,7 +19,6 @@ declare -A OPTIONS=([default]="" [no_read]="$NO_READ" [no_write]="$NO_WRITE" [bo
 declare -A STORED=([default]="" [no_read]="no-read-workqueue" [no_write]="no-write-workqueue"
 	[both]="no-read-workqueue no-write-workqueue")
 NAME=$PREFIX-volume
-BITLK_KEY=4381F759-C4F8-4DE0-BB61-FC33A831BDA5.BEK
 COPY=16384 # bytes of one copy of the LUKS2 metadata, binary header and JSON
 
 # require_cryptsetup WORD...: words as for `needs`.
@@ -150,9 +149,8 @@ volume() {
 		SECRET=aaaaaaaaaaaa OPEN=(--type tcrypt) LAYERS=3
 		;;
 	bitlk-xts)
-		# A key file spares the million rounds of hashing that a passphrase takes.
-		image bitlk-images "$BITLK_KEY" bitlk-aes-xts-128-startup-key.img || return
-		OPEN=(--type bitlk --key-file "$WORK/bitlk-images/$BITLK_KEY")
+		image bitlk-images bitlk-aes-xts-128.img || return
+		SECRET=anaconda OPEN=(--type bitlk)
 		;;
 	bitlk-elephant)
 		image bitlk-images bitlk-aes-cbc-elephant-128.img || return
