@@ -16,7 +16,7 @@ from ..guests.guest import indented
 from ..guests.machine import Machine
 from ..kernels.build import USER_MODE, Module
 from ..kernels.build_cryptsetup import Cryptsetup
-from ..trees.targets import NATIVE, get_target
+from ..trees.targets import get_target
 from .guest_tests import Guests, TestResult, is_kselftest, kselftests, names
 from .known_failures import WHY, KnownFailures, failures_of, judge
 from .mutants import Mutant, Proof, counts, prove, table
@@ -157,8 +157,7 @@ def _selftests(guests: Guests, module: Module, tests: Sequence[str]) -> list[Job
         count = -(-len(alike) // share)
         parts += [alike[number::count] for number in range(count)]
     seconds = QUICK_SECONDS if guests.quick else FULL_SECONDS
-    whole = module.name == "series" and guests.kernel.flavour != NATIVE  # where all that a test needs is there
-    lacks = get_target(guests.kernel.target).lacks if whole else None
+    lacks = get_target(guests.kernel.target).lacking(guests.kernel.flavour) if module.name == "series" else None
 
     def run(number: int, part: list[str]) -> list[TestResult]:
         mine = replace(guests, out=guests.out / f"{module.name}-{number}", on_line=LinesByTest())

@@ -65,7 +65,8 @@ class Target:
     fragments, later ones winning; `mend` is a patch without which kernels do not run on every host, for the
     sources that they are built from alone; `has_flags` says that the base
     knows the flags, the queue being fixes; `defects` names the kselftests that find the base
-    wrong, `lacks` those that have nothing to test in this kernel: only they may skip.
+    wrong, `lacks` those that have nothing to test in this kernel, and `lacks_natively` those that need
+    what its NATIVE flavour has not: only they may skip.
     """
 
     name: str
@@ -90,6 +91,11 @@ class Target:
     has_flags: bool = False
     defects: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
+    lacks_natively: tuple[str, ...] = ()
+
+    def lacking(self, flavour: str) -> tuple[str, ...]:
+        """The kselftests that may skip on a kernel of this flavour."""
+        return self.lacks + (self.lacks_natively if flavour == NATIVE else ())
 
     @property
     def replaced(self) -> tuple[str, ...]:
@@ -191,6 +197,13 @@ TARGETS: dict[str, Target] = {
             fragments=linux_fragments() | {NATIVE: USER_MODE},
             mend=TOOLS / "targets" / "linux-5.8" / "native.patch",
             lacks=("polled_io_ends", "zoned_writes_stay_in_order"),
+            lacks_natively=(  # fault injection, kmemleak, the memory controller
+                "empty_pools_keep_data",
+                "failed_requests_leave_nothing",
+                "late_completions",
+                "reads_without_memory_fail_or_have_data",
+                "swap_over_crypt",
+            ),
         ),
         Target(
             name="linux-7.3",
@@ -231,6 +244,7 @@ TARGETS: dict[str, Target] = {
                 "iv_generator_does_not_sleep",
                 "nothing_sleeps_under_rcu",
                 "polled_io_ends",
+                "regressions",
                 "table",
             ),
         ),

@@ -10,7 +10,7 @@ from guests import CRYPTSETUP, make_guests, make_kernel, make_tests, module, sta
 
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.guests.complaints import scan
-from dmcrypt_inline.kernels.build import USER_MODE, Kernel
+from dmcrypt_inline.kernels.build import USER_MODE, Kernel, Module
 from dmcrypt_inline.proofs import guest_tests, mutants
 from dmcrypt_inline.proofs.ktap import parse
 from dmcrypt_inline.trees.targets import DEFAULT, get_target
@@ -115,7 +115,10 @@ def test_a_wrong_variant_must_name_its_tests(tmp_path: Path, monkeypatch: pytest
     make_tests(tmp_path, monkeypatch)
     patch.write_text("Trips: table arguments\n\n--- a/x\n+++ b/x\n")
     assert mutants.must_trip(patch) == ("dm-crypt/table", "stress/arguments")
-    for text in ("Trips: no_such_test\n", "Trips:\n", "Trips: arguments no_such_test\n", ""):
+    patch.write_text("Trips: table:any_order arguments\nTrips emulated: table:nothing_sleeps\n")
+    assert mutants.must_trip(patch) == ("dm-crypt/table:any_order", "stress/arguments", "dm-crypt/table:nothing_sleeps")
+    assert mutants.must_trip(patch, (mutants.EMULATED,)) == ("dm-crypt/table:nothing_sleeps",)
+    for text in ("Trips: no_such\n", "Trips:\n", "Trips: arguments no_such\n", "", "Trips emulated: no_such\n"):
         patch.write_text(text)
         with pytest.raises(UserError, match="does not say which test must fail"):
             mutants.must_trip(patch)
@@ -125,7 +128,7 @@ def test_the_sample_needs_no_emulation(tmp_path: Path, monkeypatch: pytest.Monke
     make_tests(tmp_path, monkeypatch, {"stress/a": "# Guest: emulated\n", "stress/b": "", "dm-crypt/c": ""})
     monkeypatch.setattr(mutants, "WRONG", tmp_path)
     (tmp_path / DEFAULT).mkdir()
-    for name, tests in (("one", "a b"), ("two", "b"), ("three", "c b"), ("four", "a")):
+    for name, tests in (("one", "a b"), ("two", "b"), ("three", "c b"), ("four", "a\nTrips emulated: c:d")):
         (tmp_path / DEFAULT / f"{name}.patch").write_text(f"Trips: {tests}\n")
     found = [(mutant.name, mutant.tests) for mutant in mutants.sample(get_target(DEFAULT))]
     assert found == [("three", ("dm-crypt/c",)), ("one", ("stress/b",))]
@@ -182,6 +185,35 @@ def test_a_mutant_is_caught_by_a_failure_alone(
     assert proof == mutants.Proof("wrong", "arguments", proved, found)
     assert mutants.counts([proof]).failed == (0 if proved else 1)
     assert ("NOT BY" in mutants.table([proof])) == (not proved)
+
+
+@pytest.mark.parametrize(
+    ("test", "said", "proved"),
+    [
+        ("dm-crypt/table:two", "1..2\nok 1 one\nnot ok 2 two on a disk\n", True),
+        ("dm-crypt/table:one", "1..2\nok 1 one\nnot ok 2 two on a disk\n", False),
+        ("dm-crypt/table", "1..1\nok 1 one\n", False),
+        ("stress/io", "1..1\nok 1 one\n", True),
+        ("stress/io:one", "1..1\nok 1 one\n", False),
+    ],
+)
+def test_what_has_to_fail_for_a_proof(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, test: str, said: str, proved: bool
+) -> None:
+    claims = parse(said)
+    complaints = scan("BUG: scheduling while atomic\n")
+    result = guest_tests.TestResult(test.partition(":")[0], claims, claims.exit_status, complaints)
+    asked: list[str] = []
+
+    def run(_guests: guest_tests.Guests, _module: Module, tests: list[str], _seconds: float) -> object:
+        asked.extend(tests)
+        return [result]
+
+    monkeypatch.setattr(guest_tests.Guests, "run", run)
+    guests = make_guests(make_kernel(tmp_path), tmp_path, monkeypatch, "")
+    [proof] = mutants.prove(guests, mutants.Mutant("wrong", tmp_path / "w.patch", (test,)), module(tmp_path, "wrong"))
+    assert proof.proved == proved
+    assert asked == [test.partition(":")[0]]
 
 
 @pytest.mark.parametrize(
