@@ -38,16 +38,17 @@ too_many_arguments() {
 	refused "Invalid number of feature args" 40 "$words"
 }
 
-# There are eight optional arguments, with integrity; a ninth cannot be meant. Kernels
-# with high_priority take nine. Given twice counts as two.
+# There are eight optional arguments, with integrity; a ninth cannot be meant. Newer kernels
+# have further ones, and take as many more. Given twice counts as two.
 EIGHT=(allow_discards same_cpu_crypt submit_from_crypt_cpus no_read_workqueue
 	no_write_workqueue sector_size:4096 iv_large_sectors allow_discards)
 
-knows_high_priority() {
+# knows WORD
+knows() {
 	mark_log
 	dmsetup create "$NAME" --notable || broken "dmsetup create failed"
 	defer dmsetup remove --retry "$NAME"
-	dmsetup load "$NAME" --table "$TABLE 1 high_priority" 2>/dev/null
+	dmsetup load "$NAME" --table "$TABLE 1 $1" 2>/dev/null
 	undo_last
 	! log_since_mark | grep -q "Invalid feature arguments"
 }
@@ -96,7 +97,9 @@ NAME=$PREFIX-refused
 TABLE="0 $(sectors_of "$DISK") crypt aes-xts-plain64 $(key 64) 0 $DISK 0"
 
 FURTHER=()
-! knows_high_priority || FURTHER=(high_priority)
+for word in high_priority integrity_key_size:32; do
+	! knows "$word" || FURTHER+=("$word")
+done
 MOST=$((8 + ${#FURTHER[@]}))
 
 CLAIMS=(unknown_word too_many_arguments one_argument_too_many as_many_as_there_are

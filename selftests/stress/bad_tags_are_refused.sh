@@ -17,7 +17,10 @@ here=$(dirname "$0")
 . "$here/ktap.sh"
 . "$here/dm_crypt.sh"
 
-# refused MODE IRQMODE CIPHER: the second 4k have been written with another key.
+FAR=512 # a sector
+
+# refused MODE IRQMODE CIPHER: the second 4k, and those of number FAR, have been written with
+# another key.
 refused() {
 	local data CIPHER=$3
 
@@ -25,18 +28,24 @@ refused() {
 	integrity_disk "$DISK" 28 4096
 	data=$(mktemp) || broken "mktemp failed"
 	defer rm "$data"
-	head -c 16k /dev/urandom >"$data"
+	head -c $(((FAR + 4) * 4))k /dev/urandom >"$data"
 	tagged_map forged "$(key 32)" "${FLAGS[$1]}" || return 0
-	dd if="$data" of="$MAPPED" bs=4k oflag=direct status=none || broken "cannot write"
+	dd if="$data" of="$MAPPED" bs=16k oflag=direct status=none || broken "cannot write"
 	tagged_map forger "$(key 32 | rev)" ""
-	dd if="$data" of="$MAPPED" bs=4k seek=1 count=1 oflag=direct status=none ||
+	dd if="$data" of="$MAPPED" bs=4k seek=1 count=1 oflag=direct status=none &&
+		dd if="$data" of="$MAPPED" bs=4k seek=$FAR count=1 oflag=direct status=none ||
 		broken "cannot forge"
 	undo_last
 	MAPPED=/dev/mapper/$PREFIX-forged
-	want "reading the forged sector" "$(strerror EILSEQ)" \
-		"$(read_at 1 1 2>&1 >/dev/null | grep -oF "$(strerror EILSEQ)")"
-	want "reading before it" "" "$(read_at 0 1 | cmp - <(head -c 4k "$data") 2>&1)"
-	want "reading after it" "" "$(read_at 2 2 | cmp - <(tail -c +8193 "$data") 2>&1)"
+	read_refused 4k 1
+	read_refused 16k 0
+	read_refused 4k $FAR
+	read_refused 16k $((FAR / 4))
+	want "reading before the first" "" "$(read_at 4k 0 1 | cmp - <(head -c 4k "$data") 2>&1)"
+	want "reading between them" "" \
+		"$(read_at 4k 2 $((FAR - 2)) | cmp - <(tail -c +8193 "$data" | head -c $(((FAR - 2) * 4))k) 2>&1)"
+	want "reading after the last" "" \
+		"$(read_at 4k $((FAR + 1)) 3 | cmp - <(tail -c 12k "$data") 2>&1)"
 	want "told about it" "INTEGRITY AEAD ERROR" \
 		"$(log_since_mark | grep -o -m 1 'INTEGRITY AEAD ERROR')"
 	! audited ctr || want "audited" success "$(outcome soon audited integrity-aead)"
@@ -64,8 +73,15 @@ tagged_map() {
 	map "$1" "$(crypt_table "$TAGGED" "$CIPHER" "$2" integrity:28:aead sector_size:4096 $3)"
 }
 
+# read_at SIZE SKIP COUNT
 read_at() {
-	dd if="$MAPPED" bs=4k skip="$1" count="$2" iflag=direct status=none
+	dd if="$MAPPED" bs="$1" skip="$2" count="$3" iflag=direct status=none
+}
+
+# read_refused SIZE SKIP: a request over a forged sector.
+read_refused() {
+	want "reading $1 with a forged sector, number $2" "$(strerror EILSEQ)" \
+		"$(read_at "$1" "$2" 1 2>&1 >/dev/null | grep -oF "$(strerror EILSEQ)")"
 }
 
 needs cmp dd rev python3 target:integrity null_blk modes async

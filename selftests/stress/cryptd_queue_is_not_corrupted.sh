@@ -31,7 +31,7 @@ nothing_is_lost() {
 		if [ $idle -ge $PATIENCE ]; then
 			want "seconds without a completion" "below $PATIENCE" $idle
 			no_complaints
-			broken "what is lost cannot be cleaned up"
+			hopeless "what is lost cannot be cleaned up"
 		fi
 		sleep 1
 	done

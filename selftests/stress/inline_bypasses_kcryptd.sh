@@ -31,12 +31,12 @@ traced() {
 # runs in softirq is inline. Where the kernel prints a pointer in place of the workqueue's
 # name, there must be no other mapping. Worker functions of dm-crypt carry its prefix.
 by_workers() {
-	awk -v kcryptd="workqueue=kcryptd/$(numbers_of "$MAPPED")$" '
+	awk -v kcryptd="workqueue=kcryptd[-/]$(numbers_of "$MAPPED")(-[0-9]+)?$" '
 		match($0, /work struct[ =][^ :]*/) { work = substr($0, RSTART + 12, RLENGTH - 12) }
 		/: workqueue_queue_work: / && /=kcryptd_/ {
 			queue = $0
 			sub(/ req_cpu=.*/, "", queue)
-			if (queue !~ /workqueue=kcryptd\// || queue ~ kcryptd)
+			if (queue !~ /workqueue=kcryptd[-\/]/ || queue ~ kcryptd)
 				mine[work] = 1
 		}
 		/: workqueue_execute_start: / && / kcryptd_/ && (work in mine) {

@@ -20,6 +20,7 @@ KSFT_SKIP=4
 ktap_cleanups=()
 ktap_verdict=""
 ktap_skipped=""
+ktap_number="" ktap_claim=""
 CLAIMS_LAST=""
 
 diag() {
@@ -36,6 +37,12 @@ skip_all() {
 broken() {
 	printf 'Bail out! %s\n' "$*"
 	exit "$KSFT_FAIL"
+}
+
+# hopeless REASON: this claim has failed, and what it leaves behind lets no other one be tried.
+hopeless() {
+	printf 'not ok %d %s\n' "$ktap_number" "$ktap_claim"
+	broken "$@"
 }
 
 # skip REASON: this claim cannot be tried here. The caller returns after it.
@@ -87,7 +94,16 @@ undo_last() {
 	undo $((${#ktap_cleanups[@]} - ${1:-1}))
 }
 
-trap 'undo 0' EXIT
+# A cleanup that fails after the last claim is a failure of the file.
+leave() {
+	local status=$?
+
+	ktap_verdict=""
+	undo 0
+	[ -z "$ktap_verdict" ] || [ "$status" -ne 0 ] || exit "$KSFT_FAIL"
+}
+
+trap leave EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -104,7 +120,7 @@ run_claims() {
 	printf 'KTAP version 1\n1..%d\n' "${#CLAIMS[@]}"
 	for claim in "${first[@]}" "${last[@]}"; do
 		number=$((number + 1))
-		ktap_verdict="" ktap_skipped=""
+		ktap_verdict="" ktap_skipped="" ktap_number=$number ktap_claim=$claim
 		# The words of a claim are a function and its arguments.
 		$claim || ktap_verdict=failed
 		undo "$depth"

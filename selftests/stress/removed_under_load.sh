@@ -5,7 +5,7 @@
 # the module unloaded right after; nothing of either is touched later.
 # Needs: root, dmsetup, fio, null_blk; CONFIG_KASAN makes it certain. Unloading
 # needs dm-crypt as a module that nobody else uses.
-# Endangers: nothing but devices of its own.
+# Endangers: nothing but devices of its own; dm-crypt is unloaded for a moment.
 # CPUs: 2
 # Guest: emulated
 

@@ -81,7 +81,7 @@ finish() {
 		seen=$now
 		if [ $idle -gt $((PATIENCE * 5)) ]; then
 			tell
-			broken "slot $1 hangs"
+			hopeless "slot $1 hangs"
 		fi
 		sleep 0.2
 	done
