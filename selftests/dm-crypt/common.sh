@@ -5,23 +5,20 @@
 # All that is made here has a private name, and is removed at the end of its test.
 
 export LC_ALL=C
+unset KEY
 
 HERE=$(dirname "${BASH_SOURCE[0]}")
 NAME=dm-crypt-test-$$
 NULLB=/sys/kernel/config/nullb
-SETUP_BROKEN=99
+SECTORS=16384 # of a mapping: 8 MiB
 
 # The modes a mapping can have, and the optional arguments each one takes.
 MODES=(default no_read no_write both)
-declare -A FLAGS=(
-	[default]=""
-	[no_read]="no_read_workqueue"
-	[no_write]="no_write_workqueue"
-	[both]="no_read_workqueue no_write_workqueue"
-)
+declare -A FLAGS=([default]="" [no_read]=no_read_workqueue [no_write]=no_write_workqueue
+	[both]="no_read_workqueue no_write_workqueue")
 
 # The null cipher, and one that is asynchronous wherever there is cryptd. By the names of their
-# drivers: once made, the kernel would prefer the second one. Of real volumes it is none.
+# drivers: once made, the second one stays until the next boot, and the kernel prefers it.
 NULL="capi:ecb-cipher_null-plain64"
 ASYNC="capi:cryptd(ecb-cipher_null)-plain64"
 
@@ -29,12 +26,11 @@ if [ -r "$HERE/../kselftest/ktap_helpers.sh" ]; then
 	# shellcheck source=/dev/null
 	. "$HERE/../kselftest/ktap_helpers.sh"
 else
-	# Older trees have no such helpers: what is used of them.
-	KSFT_PASS=0 KSFT_FAIL=1 KSFT_SKIP=4
-	KTAP_TESTNO=1 KTAP_CNT_FAIL=0 KTAP_CNT_SKIP=0
+	# Older trees, where the newest tests are run too, have no such helpers: what is used of them.
+	KSFT_PASS=0 KSFT_FAIL=1 KSFT_SKIP=4 KTAP_TESTNO=1 KTAP_CNT_FAIL=0 KTAP_CNT_SKIP=0
 
 	ktap_print_header() { echo "TAP version 13"; }
-	ktap_print_msg() { echo "# $*"; }
+	ktap_print_msg() { echo "# ${*//$'\n'/ }"; }
 	ktap_set_plan() { echo "1..$1"; }
 	ktap_skip_all() { echo "1..0 # SKIP $*"; }
 	ktap_test_pass() { echo "ok $((KTAP_TESTNO++)) $1"; }
@@ -43,22 +39,23 @@ else
 	ktap_exit_fail_msg() { echo "Bail out! $*" && exit $KSFT_FAIL; }
 	ktap_finished() { exit $((KTAP_CNT_FAIL ? KSFT_FAIL : KSFT_PASS)); }
 fi
+ktap_print_header
 
 # skip REASON: what runs, a test or all of them, cannot run here.
 skip() {
-	if [ "$BASH_SUBSHELL" -gt 0 ]; then
-		ktap_print_msg "skipped: $*"
-	else
-		ktap_skip_all "$*"
-	fi
-	exit "$KSFT_SKIP"
+	[ "$BASH_SUBSHELL" -gt 0 ] || { ktap_skip_all "$*" && exit "$KSFT_SKIP"; }
+	ktap_print_msg "skipped: $*"
+	end "$KSFT_SKIP"
 }
 
-# broken REASON: what the test stands on does not work. That is an error, never a skip.
+# fail WHAT: after this the test has nothing more to look at.
+fail() { ktap_print_msg "$*" && end "$KSFT_FAIL"; }
+
+# broken REASON: what the tests stand on does not work. That is an error, never a skip, and ends all.
 broken() {
 	[ "$BASH_SUBSHELL" -gt 0 ] || ktap_exit_fail_msg "$*"
 	ktap_print_msg "$*"
-	exit $SETUP_BROKEN
+	exit 99
 }
 
 # want WHAT EXPECTED ACTUAL
@@ -71,14 +68,10 @@ want() {
 }
 
 # outcome COMMAND...: "success" or "failure", for a want.
-outcome() {
-	"$@" >/dev/null 2>&1 && echo success || echo failure
-}
+outcome() { "$@" >/dev/null 2>&1 && echo success || echo failure; }
 
 # defer COMMAND...: undo what was just made at the end of the test, last in first out.
-defer() {
-	deferred+=("$(printf '%q ' "$@")")
-}
+defer() { deferred+=("$(printf '%q ' "$@")"); }
 
 # undo_last: run what was deferred last. undo: all of it.
 undo_last() {
@@ -86,17 +79,12 @@ undo_last() {
 	unset 'deferred[-1]'
 }
 
-undo() {
-	while [ ${#deferred[@]} -gt 0 ]; do
-		undo_last
-	done
-}
+undo() { while [ ${#deferred[@]} -gt 0 ]; do undo_last; done; }
 
 # run_tests "FUNCTION [ARGUMENT]..."...: each in a shell of its own.
 run_tests() {
 	local test
 
-	ktap_print_header
 	ktap_set_plan $#
 	for test in "$@"; do
 		(run_test "$test")
@@ -115,36 +103,38 @@ run_test() {
 	deferred=() failed=$KSFT_PASS
 	on_exit_undo
 	mark_log
+	begun=$mark
 	# The words are a function and its arguments.
 	$1
-	undo
-	no_complaints
-	exit "$failed"
+	end "$KSFT_PASS"
 }
 
-on_exit_undo() {
-	trap undo EXIT
-	trap 'exit 130' INT TERM
+# end STATUS: of a test. What it has found wrong so far counts more.
+end() {
+	undo
+	no_complaints
+	exit $((failed ? failed : $1))
 }
+
+on_exit_undo() { trap undo EXIT && trap 'exit 130' INT TERM; }
 
 # Remember this point of the kernel log.
 mark_log() {
 	mark="$NAME $RANDOM$RANDOM"
-	echo "$mark" >/dev/kmsg || broken "cannot write to /dev/kmsg"
+	{ echo "$mark" >/dev/kmsg; } 2>/dev/null || skip "needs printk.devkmsg=on or ratelimit"
 }
 
-log_since_mark() {
-	dmesg | awk -v mark="$mark" 'seen; index($0, mark) { seen = 1 }'
-}
+# log_since MARK
+log_since() { dmesg | awk -v mark="$1" 'seen; index($0, mark) { seen = 1 }'; }
 
-# Since the mark nothing in the kernel complained of dm-crypt, or of sleeping in the wrong place.
-# The lines below a complaint tell whose it is. Where the log has lost the mark, it may
+# Since the test began nothing in the kernel complained of dm-crypt, or of sleeping in the wrong
+# place. The lines below a complaint tell whose it is. Where the log has lost the mark, it may
 # have lost a complaint too.
 no_complaints() {
-	want "lines of the kernel log with the mark" 1 "$(dmesg | grep -c "$mark")"
-	want "complaints of the kernel" "" "$(log_since_mark | awk '
+	want "lines of the kernel log with the mark" 1 "$(dmesg | grep -c "$begun")"
+	want "complaints of the kernel" "" "$(log_since "$begun" | awk '
 		{ sub(/^(\[[^]]*\])* */, "") }
-		/^(watchdog: )?(BUG|WARNING|UBSAN|ODEBUG|Oops)/ ||
+		/^(watchdog: )?(BUG|WARNING|UBSAN|ODEBUG|Oops|Internal error|Unable to handle)/ ||
 			/^(INFO: task|kernel BUG|general protection)/ {
 			complaint = $0
 			left = 60
@@ -159,27 +149,34 @@ needs() {
 	local program
 
 	[ "$EUID" -eq 0 ] || skip "needs root"
-	for program in dmsetup blockdev dmesg awk "$@"; do
+	for program in dmsetup dmesg awk "$@"; do
 		command -v "$program" >/dev/null || skip "needs the program $program"
 	done
+	mark_log
 	needs_target crypt
 	needs_target zero
 	on_exit_undo
-	device zeroes "0 8192 zero"
+	device zeroes "0 $SECTORS zero"
 	ZEROES=$DEVICE
-	takes || skip "needs CONFIG_CRYPTO_NULL"
-	takes no_read_workqueue || takes no_write_workqueue ||
-		skip "this dm-crypt knows no no_read_workqueue and no no_write_workqueue"
+	needs_cipher cipher_null-ecb
+	# From 1.22 on it knows them, or is wrong.
+	takes cipher_null-ecb ${FLAGS[both]} ||
+		! dmsetup targets | awk '$1 == "crypt" { split($2, v, "."); exit v[2] >= 22 }' ||
+		skip "this dm-crypt knows no no_read_workqueue and no_write_workqueue"
 }
 
-needs_target() {
-	dmsetup targets | grep -q "^$1 " || modprobe -q "dm-$1" || skip "needs the target $1"
+needs_target() { dmsetup targets | grep -q "^$1 " || modprobe -q "dm-$1" || skip "needs target $1"; }
+
+# needs_cipher CIPHER [OPTIONAL ARGUMENT]...: without flags, which must not matter.
+needs_cipher() {
+	takes "$@" || ! log_since "$mark" | grep -q "Error allocating crypto tfm" ||
+		skip "needs the cipher $1"
 }
 
-# takes [OPTIONAL ARGUMENT]...: whether a mapping comes up with them.
+# takes CIPHER [OPTIONAL ARGUMENT]...: whether a mapping comes up with them.
 takes() {
-	dmsetup create "$NAME" 2>/dev/null \
-		--table "0 8 crypt cipher_null-ecb - 0 $ZEROES 0${*:+ $# $*}" &&
+	dmsetup create "$NAME" 2>/dev/null --table \
+		"0 8 crypt $1 $(key_of "$1") 0 $ZEROES 0$([ $# -eq 1 ] || echo " $(($# - 1)) ${*:2}")" &&
 		{ dmsetup remove --retry "$NAME" || broken "cannot remove $NAME"; }
 }
 
@@ -190,17 +187,17 @@ device() {
 	DEVICE=/dev/mapper/$NAME-$1
 }
 
-# null_disk [ATTRIBUTE=VALUE]...: 16 MiB of memory that complete as irqmode says: 0 in the
-# submitter, 1 in softirq, 2 in a timer's interrupt. Its path is left in $DEVICE.
+# null_disk [ATTRIBUTE=VALUE]...: 16 MiB of memory that complete in the interrupt of a timer, as
+# other modes mean other contexts in other kernels. Its path is left in $DEVICE.
 null_disk() {
 	local attribute
 
-	modprobe -q null_blk nr_devices=0
-	mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config 2>/dev/null
+	[ -d $NULLB ] || modprobe -q null_blk nr_devices=0
+	[ -d $NULLB ] || mount -t configfs none /sys/kernel/config 2>/dev/null
 	[ -d $NULLB ] || skip "needs CONFIG_BLK_DEV_NULL_BLK and CONFIG_CONFIGFS_FS"
 	mkdir "$NULLB/$NAME" || broken "cannot make a null_blk device"
 	defer rmdir "$NULLB/$NAME"
-	for attribute in memory_backed=1 size=16 blocksize=512 "$@" power=1; do
+	for attribute in memory_backed=1 size=16 blocksize=512 irqmode=2 "$@" power=1; do
 		echo "${attribute#*=}" >"$NULLB/$NAME/${attribute%%=*}" ||
 			broken "null_blk refuses $attribute"
 	done
@@ -222,32 +219,24 @@ tags_over() {
 	device tags "0 $sectors integrity $arguments"
 }
 
-# key_of CIPHER: every byte different from its neighbour; "-" for the null cipher.
+# key_of CIPHER: every byte different from all others; "-" for the null cipher.
 key_of() {
-	local i bytes=32
-
 	case $1 in
-	*null*) bytes=0 && printf -- - ;;
-	*xts*) bytes=64 ;;
+	*null*) echo - ;;
+	*xts* | *elephant) printf '%02x' {1..64} ;;
+	*) printf '%02x' {1..32} ;;
 	esac
-	for ((i = 1; i <= bytes; i++)); do
-		printf '%02x' $((i * 7 % 256))
-	done
 }
 
-# crypt NAME CIPHER DEVICE [OPTIONAL ARGUMENT]...: a mapping of all of the device, with $KEY if
-# that is set. Its path is left in $MAPPED. Only where the kernel lacks the cipher is it a skip.
+# crypt NAME CIPHER DEVICE [OPTIONAL ARGUMENT]...: a mapping of the device's beginning, with $KEY
+# if that is set. Its path is left in $MAPPED. What it takes has been asked for before.
 crypt() {
 	local name=$NAME-$1 table
 
-	table="0 $(blockdev --getsz "$3") crypt $2 ${KEY:-$(key_of "$2")} 0 $3 0"
+	table="0 $SECTORS crypt $2 ${KEY:-$(key_of "$2")} 0 $3 0"
 	shift 3
 	table+=${*:+ $# $*}
-	if ! dmsetup create "$name" --table "$table"; then
-		! log_since_mark | grep -q "Error allocating crypto tfm" || skip "needs the cipher"
-		broken "dmsetup refuses: $table"
-	fi
+	dmsetup create "$name" --table "$table" || fail "dmsetup refuses: $table"
 	defer dmsetup remove --retry "$name"
 	MAPPED=/dev/mapper/$name
-	want "arguments in force" "$*" "$(dmsetup table "$name" | cut -d ' ' -f 10-)"
 }
