@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dmcrypt_inline.selftests import SELFTESTS
+from dmcrypt_inline.trees.selftests import SELFTESTS
 
 SECTOR = 512
 MASK = 0xFFFFFFFF

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline.ktap import parse
-from dmcrypt_inline.selftests import SELFTESTS
+from dmcrypt_inline.proofs.ktap import parse
+from dmcrypt_inline.trees.selftests import SELFTESTS
 
 # There is neither device nor kernel log here.
 TEST = f""". {SELFTESTS / "common.sh"}
