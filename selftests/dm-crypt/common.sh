@@ -26,7 +26,7 @@ if [ -r "$HERE/../kselftest/ktap_helpers.sh" ]; then
 	# shellcheck source=/dev/null
 	. "$HERE/../kselftest/ktap_helpers.sh"
 else
-	# Older trees, where the newest tests are run too, have no such helpers: what is used of them.
+	# Older trees have no such helpers: what is used of them.
 	KSFT_PASS=0 KSFT_FAIL=1 KSFT_SKIP=4 KTAP_TESTNO=1 KTAP_CNT_FAIL=0 KTAP_CNT_SKIP=0
 
 	ktap_print_header() { echo "TAP version 13"; }
@@ -51,7 +51,7 @@ skip() {
 # fail WHAT: after this the test has nothing more to look at.
 fail() { ktap_print_msg "$*" && end "$KSFT_FAIL"; }
 
-# broken REASON: what the tests stand on does not work. That is an error, never a skip, and ends all.
+# broken REASON: what the tests stand on does not work: an error, never a skip, and it ends all.
 broken() {
 	[ "$BASH_SUBSHELL" -gt 0 ] || ktap_exit_fail_msg "$*"
 	ktap_print_msg "$*"
@@ -165,7 +165,7 @@ needs() {
 		skip "this dm-crypt knows no no_read_workqueue and no_write_workqueue"
 }
 
-needs_target() { dmsetup targets | grep -q "^$1 " || modprobe -q "dm-$1" || skip "needs target $1"; }
+needs_target() { dmsetup targets | grep -q "^$1 " || modprobe -q "dm-$1" || skip "needs dm-$1"; }
 
 # needs_cipher CIPHER [OPTIONAL ARGUMENT]...: without flags, which must not matter.
 needs_cipher() {
@@ -175,8 +175,10 @@ needs_cipher() {
 
 # takes CIPHER [OPTIONAL ARGUMENT]...: whether a mapping comes up with them.
 takes() {
+	local optional=${*:2}
+
 	dmsetup create "$NAME" 2>/dev/null --table \
-		"0 8 crypt $1 $(key_of "$1") 0 $ZEROES 0$([ $# -eq 1 ] || echo " $(($# - 1)) ${*:2}")" &&
+		"0 8 crypt $1 $(key_of "$1") 0 $ZEROES 0${optional:+ $(($# - 1)) $optional}" &&
 		{ dmsetup remove --retry "$NAME" || broken "cannot remove $NAME"; }
 }
 

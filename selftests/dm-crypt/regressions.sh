@@ -49,7 +49,8 @@ same_data() {
 		undo_last
 	done
 	want "SHA-256 of the disk" "${STORED[$1]}" \
-		"$(dd if="$DEVICE" bs=48k count=4 iflag=direct status=none | sha256sum | cut -d ' ' -f 1)"
+		"$(dd if="$DEVICE" bs=48k count=4 iflag=direct status=none | sha256sum |
+			cut -d ' ' -f 1)"
 	for mode in "${MODES[@]}"; do
 		crypt data "$1" "$DEVICE" ${FLAGS[$mode]}
 		want "what ${MODES[*]} wrote, read in mode $mode" same \
@@ -135,7 +136,7 @@ async_write_waits_for_a_tag() {
 # iv_does_not_sleep GENERATOR: those of BitLocker volumes, where an inline read completes.
 iv_does_not_sleep() {
 	grep -qsw __might_sleep /proc/kallsyms ||
-		ktap_print_msg "without CONFIG_DEBUG_ATOMIC_SLEEP only what sleeps by chance is seen"
+		ktap_print_msg "without CONFIG_DEBUG_ATOMIC_SLEEP this sees little"
 	parallel_io "aes-cbc-$1" both
 }
 
@@ -160,7 +161,8 @@ wrong_tag_is_refused() {
 		crypt tagged "${tagged[0]}" "$DEVICE" ${FLAGS[$mode]} "${tagged[@]:1}"
 		want "reading the forged sector, mode $mode" failure "$(outcome reads 4k 1 1)"
 		want "reading all of them, mode $mode" failure "$(outcome reads 256k 0 1)"
-		want "reading before it, mode $mode" same "$(reads 4k 0 1 | same_as <(head -c 4k "$DATA"))"
+		want "reading before it, mode $mode" same \
+			"$(reads 4k 0 1 | same_as <(head -c 4k "$DATA"))"
 		want "reading after it, mode $mode" same \
 			"$(reads 4k 2 62 | same_as <(tail -c +8193 "$DATA"))"
 		undo_last
@@ -178,7 +180,8 @@ error_reaches_the_caller() {
 	for mode in "${MODES[@]}"; do
 		crypt failing "$NULL" "$DEVICE" ${FLAGS[$mode]}
 		want "writing good sectors, mode $mode" success "$(outcome writes 4k 0 1)"
-		want "reading good sectors, mode $mode" same "$(reads 4k 0 1 | same_as <(head -c 4k "$DATA"))"
+		want "reading good sectors, mode $mode" same \
+			"$(reads 4k 0 1 | same_as <(head -c 4k "$DATA"))"
 		want "writing all sectors, mode $mode" failure "$(outcome writes 8k 0 1)"
 		want "reading all sectors, mode $mode" failure "$(outcome reads 8k 0 1)"
 		undo_last

@@ -34,19 +34,19 @@ same_table() { want "table after: $2" "$(line $1)" "$(read_back "$(line $2)")"; 
 # every_combination_with MODE: its flags with each subset of the other words, a line each.
 every_combination_with() {
 	local all=("${WORDS[@]}" sector_size:4096 iv_large_sectors)
-	local subset i lines=0 start chosen flags table=""
+	local subset i lines=0 start taken flags table=""
 
 	slot "$ZEROES" "$XTS" "$(key_of "$XTS")"
 	for ((subset = 0; subset < 1 << ${#all[@]}; subset++)); do
-		chosen=() flags=""
+		taken=() flags=""
 		for ((i = 0; i < ${#all[@]}; i++)); do
 			((subset >> i & 1)) || continue
-			chosen+=("${all[i]}")
+			taken+=("${all[i]}")
 			[[ ${all[i]} != no_*_workqueue ]] || flags+=" ${all[i]}"
 		done
 		[ "${flags# }" = "${FLAGS[$1]}" ] || continue
 		start=$((lines++ % AT_ONCE * LENGTH))
-		table+="$start $LENGTH crypt $ON $start${chosen[*]:+ ${#chosen[@]} ${chosen[*]}}"$'\n'
+		table+="$start $LENGTH crypt $ON $start${taken[*]:+ ${#taken[@]} ${taken[*]}}"$'\n'
 		((lines % AT_ONCE == 0)) || continue
 		want "table" "${table%$'\n'}" "$(read_back "$table")"
 		table=""
