@@ -36,7 +36,7 @@ own_test() {
 	[ -x "$WORK/tests/$1" ] || broken "no $1 in $CRYPTSETUP_TESTS"
 	# The tests of the library know where it was built, and refuse the variable.
 	case $1 in api-test*) path=(-u CRYPTSETUP_PATH) ;; esac
-	(cd "$WORK/tests" && PATH=$WORK/bin:$PATH exec env OPENSSL_CONF="$WORK/openssl.cnf" "${path[@]}" "./$1") \
+	(cd "$WORK/tests" && PATH=$WORK/bin:$PATH exec env "${path[@]}" OPENSSL_CONF="$WORK/openssl.cnf" "./$1") \
 		>"$log" 2>&1 </dev/null
 	status=$?
 	case $status in
