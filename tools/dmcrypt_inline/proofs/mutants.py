@@ -14,6 +14,7 @@ from ..trees.targets import Target
 from .guest_tests import WRONG, Guests, is_in_tree, kselftests, wants_emulation
 
 GRACE = 2.0  # seconds: one complaint proves it
+CLAIM_GRACE = 120.0  # seconds: where a complaint does not, for the claim to come to its end
 SECONDS = 1200.0  # against a guest that hangs
 SAMPLE = 4
 TRIPS, EMULATED = "Trips", "Trips emulated"  # at the top of a patch
@@ -133,7 +134,8 @@ def _prove(guests: Guests, module: Module, test: str) -> Proof:
     name = Path(test).name
     file, _, claim = name.partition(":")
     out = guests.out / "-".join(filter(None, (module.name, file, claim)))
-    quiet = replace(guests, out=out, on_line=None, grace=GRACE, fail_fast=True)
+    grace = CLAIM_GRACE if is_in_tree(_file(test)) else GRACE
+    quiet = replace(guests, out=out, on_line=None, grace=grace, fail_fast=True)
     try:
         [result] = quiet.run(module, [_file(test)], SECONDS)
     except UserError as error:
