@@ -154,6 +154,23 @@ online_reencryption() {
 	want "content after reopening" "$before" "$(content)"
 }
 
+# Encryption starts from a linear table, which has no options: nothing is to be said of a
+# kernel that lacks them, and a refresh brings them in the end.
+encryption_that_has_begun() {
+	local header=(--header "$WORK/detached") before
+
+	volume plain
+	before=$(head -c 4M "$DISK" | sha256sum)
+	works reencrypt -q "${FAST_KDF[@]}" --encrypt --init-only "${header[@]}" "$DISK" || return
+	silent open "${header[@]}" "$DISK" "$NAME" "$NO_READ" "$NO_WRITE" || return
+	defer close_volume
+	want "flags in the status" "" "$(status_line "$NAME")"
+	works reencrypt -q --resume-only "${header[@]}" --active-name "$NAME"
+	silent refresh "${header[@]}" "$NAME" "$NO_READ" "$NO_WRITE"
+	in_force "${FLAGS[both]}"
+	want "content" "$before" "$(content)"
+}
+
 require_cryptsetup flags target:delay jq xxd fio
 
 CLAIMS=()
@@ -166,8 +183,8 @@ done
 for type in luks1 luks2 luks2-aead; do
 	CLAIMS+=("close_and_reopen $type")
 done
-CLAIMS+=("refresh_sets_what_is_given luks2-aead" refresh_under_io)
+CLAIMS+=("refresh_sets_what_is_given luks2-aead" refresh_under_io encryption_that_has_begun)
 quick_claims "suspend_and_resume luks2 both" "online_reencryption both" "resize luks1" \
 	"refresh_sets_what_is_given plain" "refresh_sets_what_is_given luks2-aead" \
-	"close_and_reopen luks2" refresh_under_io
+	"close_and_reopen luks2" refresh_under_io encryption_that_has_begun
 run_claims

@@ -26,6 +26,20 @@ refresh_of() {
 	want "table" "$table" "$(dmsetup table "$NAME")"
 }
 
+# Whether the type is looked up or given; it used to ask for a key file first.
+loopaes_is_refused() {
+	local arguments
+
+	volume loopaes
+	open_volume || return
+	for arguments in "" "--type loopaes"; do
+		# The arguments are words.
+		cs refresh $arguments "$NAME" "$NO_READ"
+		want "exit status" 1 $?
+		want "messages" "Refresh is not supported for device type LOOPAES" "$SAID"
+	done
+}
+
 refresh_of_what_is_not_open() {
 	cs refresh "$NAME-absent" "$NO_READ"
 	want "exit status" 1 $?
@@ -47,6 +61,6 @@ other_actions_take_them() {
 
 require_cryptsetup flags tar xz
 
-CLAIMS=("refresh_of tcrypt" "refresh_of bitlk-xts" "refresh_of loopaes" refresh_of_what_is_not_open
+CLAIMS=("refresh_of tcrypt" "refresh_of bitlk-xts" "refresh_of loopaes" loopaes_is_refused refresh_of_what_is_not_open
 	other_actions_take_them)
 run_claims
