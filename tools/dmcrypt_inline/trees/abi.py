@@ -93,8 +93,7 @@ CRYPTSETUP: Mapping[str, Claims] = {
             "refresh is an open with a flag",
         ),
         (
-            r"crypt_persistent_flags_set\(cd, CRYPT_FLAGS_ACTIVATION,\s+"
-            r"\(cad\.flags & flags\) \| \(stored & flags & ~cad\.flags\)\)",
+            r"crypt_persistent_flags_set\(cd, CRYPT_FLAGS_ACTIVATION, \(cad\.flags \| stored\) & flags\)",
             "--persistent stores the flags in force, and leaves those that the kernel lacks",
         ),
         *_both(
