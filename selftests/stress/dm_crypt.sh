@@ -200,6 +200,26 @@ needs_events() {
 	done
 }
 
+# control_group CONTROLLER: a control group of the test's own (v2) that has it, left in $GROUP.
+control_group() {
+	local above=/sys/fs/cgroup
+
+	[ -e $above/cgroup.controllers ] || {
+		above=$(mktemp -d) || broken "mktemp failed"
+		defer rmdir "$above"
+		mount -t cgroup2 cgroup2 "$above" 2>/dev/null || skip_all "needs cgroup v2"
+		defer umount "$above"
+	}
+	grep -qw "$1" "$above/cgroup.controllers" || skip_all "needs the $1 controller of cgroup v2"
+	if ! grep -qw "$1" "$above/cgroup.subtree_control"; then
+		echo "+$1" >"$above/cgroup.subtree_control" || skip_all "cannot use the $1 controller"
+		defer sh -c "echo -$1 >$above/cgroup.subtree_control"
+	fi
+	GROUP=$above/$PREFIX
+	mkdir "$GROUP" || broken "cannot create a cgroup"
+	defer rmdir "$GROUP"
+}
+
 # crypt_table DEVICE CIPHER KEY [OPTIONAL ARGUMENT]...
 crypt_table() {
 	local device=$1 cipher=$2 key=$3

@@ -20,29 +20,6 @@ TOUCHED=$(full_or_quick 64 48) # MiB
 HOG='my $n = shift; my @m = map { pack("N", $_) x 262144 } 1..$n;
 for my $pass (1, 2) { for (1..$n) { $m[$_-1] eq pack("N", $_) x 262144 or exit 3 } }'
 
-memory_group() {
-	local above=/sys/fs/cgroup
-
-	[ -e $above/cgroup.controllers ] || {
-		above=$(mktemp -d) || broken "mktemp failed"
-		defer rmdir "$above"
-		mount -t cgroup2 cgroup2 "$above" 2>/dev/null || skip_all "needs cgroup v2"
-		defer umount "$above"
-	}
-	grep -qw memory "$above/cgroup.controllers" ||
-		skip_all "needs the memory controller of cgroup v2"
-	if ! grep -qw memory "$above/cgroup.subtree_control"; then
-		echo +memory >"$above/cgroup.subtree_control" ||
-			skip_all "cannot use the memory controller"
-		defer sh -c "echo -memory >$above/cgroup.subtree_control"
-	fi
-	GROUP=$above/$PREFIX
-	mkdir "$GROUP" || broken "cannot create a cgroup"
-	defer rmdir "$GROUP"
-	echo $LIMIT >"$GROUP/memory.high" && echo $((LIMIT * 2)) >"$GROUP/memory.max" ||
-		broken "no limit"
-}
-
 # swapped_memory_comes_back MODE CIPHER IRQMODE
 swapped_memory_comes_back() {
 	local before swapped
@@ -66,7 +43,9 @@ pages_swapped_out() {
 }
 
 needs mkswap swapon perl timeout null_blk modes async
-memory_group
+control_group memory
+echo $LIMIT >"$GROUP/memory.high" && echo $((LIMIT * 2)) >"$GROUP/memory.max" ||
+	broken "no limit"
 
 CLAIMS=("swapped_memory_comes_back both aes-xts-plain64 0"
 	"swapped_memory_comes_back both aes-xts-plain64 2"

@@ -247,6 +247,7 @@ TARGETS: dict[str, Target] = {
                 "regressions",
                 "table",
             ),
+            lacks=("throttled_writer_stops_nobody",),
         ),
         Target(
             name=CRYPTSETUP,
