@@ -18,7 +18,8 @@ IN_GUESTS = $(filter demo selftest shell soak mutants bisect-check bench,$@)
 FORWARD = $(PYTHON) tools/dmcrypt-inline $@ $(if $(filter-out cache,$@),$(call option,--target,TARGET)) \
 	$(if $(FROM_TREE),$(call option,--linux,LINUX) $(call option,--cryptsetup,CRYPTSETUP)) \
 	$(if $(IN_GUESTS),$(call option,--accel,ACCEL)) \
-	$(if $(filter selftest,$@),$(if $(QUICK),--quick)) $(if $(filter selftest mutants,$@),$(call option,--test,TEST)) \
+	$(if $(filter selftest,$@),$(if $(QUICK),--quick)) $(if $(filter check,$@),$(call option,--only,CHECK)) \
+	$(if $(filter selftest mutants,$@),$(call option,--test,TEST)) \
 	$(if $(filter selftest shell,$@),$(call option,--variant,VARIANT)) \
 	$(if $(filter soak,$@),$(SOAK)) $(if $(filter report,$@),$(call option,--results,RESULTS)) \
 	$(if $(filter bench,$@),$(BENCH)) $(if $(filter outbox,$@),$(OUTBOX)) \
@@ -59,6 +60,9 @@ help:
 	@echo
 	@echo 'make demo, selftest, soak, mutants, bisect-check and bench also take'
 	@echo '  ACCEL=kvm|tcg   how the guest runs (default: KVM where a trial boot works)'
+	@echo
+	@echo 'make check also takes'
+	@echo '  CHECK="NAME ..."               only these checks, by the names that they print'
 	@echo
 	@echo 'make selftest also takes'
 	@echo '  TARGET=cryptsetup-2.3          the tests of cryptsetup, under User-Mode Linux'

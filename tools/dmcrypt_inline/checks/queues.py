@@ -26,10 +26,13 @@ from .static_analysis import source_reading_checks
 
 
 def check(target: Target, base: BaseTree, env: Path, quick: bool) -> Counts:
-    """Run every check of the target's queue that needs no guest; `quick`: but for the slow ones.
+    """Run the checks of the target's queue; `quick`: but for the slow ones."""
+    say(f"the queue of {target.name}:")
+    return run_checks(queue_checks(target, base, env, quick), quick)
 
-    `env` is the Python environment.
-    """
+
+def queue_checks(target: Target, base: BaseTree, env: Path, quick: bool) -> list[Check]:
+    """Every check of the target's queue that needs no guest. `env` is the Python environment."""
     log = log_dir(target.name) / "check.log"
     log.unlink(missing_ok=True)
     applies = _Attempt(lambda: apply_series(target, base))
@@ -40,21 +43,17 @@ def check(target: Target, base: BaseTree, env: Path, quick: bool) -> Counts:
         checks.append(Check(f"queue_applies_to_the_files_of_{target.tag}", exactly.judge))
     queue = Queue(target, applies.tree, exactly.tree, log, quick)
     own = (linux_checks, source_reading_checks, documentation_checks) if target.is_kernel else (cryptsetup_checks,)
-    say(f"the queue of {target.name}:")
-    return run_checks(
-        [
-            Check("series_and_patch_files_agree", lambda: _agree(queue)),
-            Check("patches_are_proper_mails", lambda: _mails(queue)),
-            Check("cover_letter_lists_the_patches", lambda: _cover(queue)),
-            Check("patches_and_cover_letter_are_spelled_right", lambda: _spelling(queue, env)),
-            *checks,
-            Check("index_lines_are_true", lambda: _index_lines(queue)),
-            Check("patches_add_no_whitespace_errors", lambda: _whitespace(queue)),
-            *(check for checks_of in own for check in checks_of(queue)),
-            *posting_checks(queue),
-        ],
-        quick,
-    )
+    return [
+        Check("series_and_patch_files_agree", lambda: _agree(queue)),
+        Check("patches_are_proper_mails", lambda: _mails(queue)),
+        Check("cover_letter_lists_the_patches", lambda: _cover(queue)),
+        Check("patches_and_cover_letter_are_spelled_right", lambda: _spelling(queue, env)),
+        *checks,
+        Check("index_lines_are_true", lambda: _index_lines(queue)),
+        Check("patches_add_no_whitespace_errors", lambda: _whitespace(queue)),
+        *(check for checks_of in own for check in checks_of(queue)),
+        *posting_checks(queue),
+    ]
 
 
 class _Attempt:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ..checks.checklist import run_checks
 from ..checks.queues import check as check_queue
+from ..checks.queues import queue_checks
 from ..checks.sources import source_checks
 from ..common.counts import Counts, run_parts
 from ..common.errors import UserError
@@ -36,7 +37,9 @@ WHICH_VARIANT = "which dm-crypt: series, base or [NAME=]path/to/dm-crypt.c (defa
 def register(add: Add) -> None:
     """Add the sub-commands to the command line."""
     text = "no guest: lint of patches, cover letters, shell, Python and text; each patch builds without warnings"
-    add("check", text, check, target="all")
+    stage = add("check", text, check, target="all")
+    text = "only these checks, by the names that they print (default: all)"
+    stage.add_argument("--only", default="", metavar="NAMES", help=text)
     add("test", "check, the tools' own tests, and the guest tests; the last line counts them", test, target="all")
     text = "the tests of selftests/ on the debug kernel, in a guest; or the tests of cryptsetup"
     stage = add("selftest", text, selftest, accel=ACCELERATORS)
@@ -59,11 +62,26 @@ def register(add: Add) -> None:
     add("bisect-check", text, bisect_check, accel=ACCELERATORS)
 
 
-def check(request: Request) -> int:
+def check(request: Request, only: str) -> int:
     """The checks that need no guest; status 1 when one failed."""
     targets = request.targets()
     ensure_packages("base", "check", "coccinelle", "slow", *_build_packages(targets))
+    if only:
+        return _close(_some_checks(targets, request, set(only.split())))
     return _close(run_parts(_checks(targets, request, quick=False)))
+
+
+def _some_checks(targets: Sequence[Target], request: Request, wanted: set[str]) -> Counts:
+    """The checks of these names, of the sources and of each queue. Raises UserError for a name that none has."""
+    _trees(targets, request)
+    checks = source_checks(python_env(), BUILD / "check.log")
+    for target in targets:
+        checks += queue_checks(target, request.base(target), python_env(), quick=False)
+    names = {each.name for each in checks}
+    if not wanted <= names:
+        unknown = ", ".join(sorted(wanted - names))
+        raise UserError("\n    ".join([f"there is no check {unknown}\n  CHECK= takes:", *sorted(names)]))
+    return run_checks([each for each in checks if each.name in wanted])
 
 
 def test(request: Request) -> int:

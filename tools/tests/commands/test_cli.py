@@ -126,6 +126,7 @@ def test_make_forwards_everything(forwarded: Callable[..., list[str]]) -> None:
     [
         *(("demo", name.upper(), f"--{name}") for name in ("target", "linux", "cryptsetup", "accel")),
         ("report", "RESULTS", "--results"),
+        ("check", "CHECK", "--only"),
         *(("selftest", name, f"--{name.lower()}") for name in ("TEST", "VARIANT")),
         *(("soak", name, f"--{name.lower()}") for name in ("MINUTES", "SEED")),
         *(("bench", name, f"--{name.lower().replace('_', '-')}") for name in ("PLAN", "DEVICE", "DESTROY_DATA")),

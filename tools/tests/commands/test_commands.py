@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 from guests import CRYPTSETUP
 
+from dmcrypt_inline.checks.checklist import Check
 from dmcrypt_inline.commands import cli, measuring, testing
 from dmcrypt_inline.commands.request import Request
 from dmcrypt_inline.common.counts import Counts
@@ -28,6 +29,23 @@ def test_no_target_named_means_all_or_the_default() -> None:
     assert nothing.target().name == "linux-5.8"
     one = Request("cryptsetup-2.3", {}, None)
     assert [target.name for target in one.targets()] == ["cryptsetup-2.3"]
+
+
+def test_checks_by_name(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def named(*names: str) -> list[Check]:
+        return [Check(name, lambda: None) for name in names]
+
+    for name in ("ensure_packages", "_trees", "python_env"):
+        monkeypatch.setattr(testing, name, lambda *_: None)
+    monkeypatch.setattr(Request, "base", lambda *_: None)
+    monkeypatch.setattr(testing, "source_checks", lambda *_: named("lint", "spelling"))
+    monkeypatch.setattr(testing, "queue_checks", lambda *_, **__: named("mails", "style"))
+    assert cli.main(["check", "--target", "linux-5.8", "--only", "style  lint"]) == 0
+    assert capsys.readouterr().out == "ok lint\nok style\n2 passed, 0 failed, 0 skipped\n"
+    assert cli.main(["check", "--target", "linux-5.8", "--only", "style lin"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "there is no check lin\n  CHECK= takes:\n    lint\n    mails\n" in captured.err
 
 
 def test_a_target_that_cannot_boot_is_refused_by_the_demo(capsys: pytest.CaptureFixture[str]) -> None:
