@@ -205,7 +205,7 @@ def build_module(kernel: Kernel, source: Path, name: str, beside: Sequence[Path]
     build.
     """
     blob = blob_id(source)
-    key = "-".join([kernel.key[:16], blob[:16], *(blob_id(path)[:16] for path in beside)])
+    key = "-".join(["lines", kernel.key[:16], blob[:16], *(blob_id(path)[:16] for path in beside)])
     final = entry("modules", key)
     log = log_dir(kernel.target) / f"module-{name}-{kernel.flavour}.log"
     if not final.exists():
@@ -229,8 +229,11 @@ def lay_out_module(directory: Path, source: Path, beside: Sequence[Path] = ()) -
 
 
 def write_kbuild(directory: Path, objects: Sequence[str]) -> None:
-    """Let `directory` be where these objects are made; private headers are those of drivers/md."""
-    text = f"obj-m := {' '.join(objects)}\nccflags-y := -I$(srctree)/drivers/md\n"
+    """Let `directory` be where these objects are made; private headers are those of drivers/md.
+
+    Line numbers are for traces: they change nothing of the code.
+    """
+    text = f"obj-m := {' '.join(objects)}\nccflags-y := -g -fdebug-prefix-map=$(src)/= -I$(srctree)/drivers/md\n"
     (directory / "Kbuild").write_text(text)
 
 

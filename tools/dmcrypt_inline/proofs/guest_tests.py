@@ -233,6 +233,8 @@ class Guests:
                 self.on_line(line)
         console = guest.console.read_text(errors="replace")
         blamed = blame(console, scan(console), tests)
+        if "Call Trace" in console and self.on_line:
+            self.on_line(f"traces with the lines of dm-crypt.c: {decoder(self.kernel, module)} <{guest.console}")
         if blamed[""] or not (guest.results / f"{tests[0]}.ktap").exists():
             guest.require_success()
         if f"{MARK}{tests[0]}" not in console:
@@ -241,6 +243,12 @@ class Guests:
                 f"what it complains about would go unseen\n  console: {guest.console}"
             )
         return [_read(guest, name, unprovoked(blamed[name], provoked(name)), self.cpus(name)) for name in tests]
+
+
+def decoder(kernel: Kernel, module: Module) -> str:
+    """The command that finds the source lines of a console's traces: of what is built, our modules have them."""
+    script = kernel.source / "scripts" / "decode_stacktrace.sh"
+    return f"{script} {kernel.objects / 'vmlinux'} {kernel.source} {module.path.parent}"
 
 
 def blame(console: str, complaints: Sequence[Complaint], tests: Sequence[str]) -> dict[str, tuple[Complaint, ...]]:

@@ -92,6 +92,21 @@ def test_a_guest_that_died_shows_its_last_lines(
     replace(guests, on_line=lines.append).run(module(tmp_path, "series"), ["a/b"], 20.0)
     assert "console.log" in lines[0]
     assert lines[-1] == "    out of memory"
+    assert not any("stacktrace" in line for line in lines)
+
+
+def test_a_trace_comes_with_the_command_that_decodes_it(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n", mark="guest test: a/b\\nCall Trace:")
+    lines: list[str] = []
+    mine = module(tmp_path, "series")
+    monkeypatch.setattr(guest_tests, "_said", lambda *_: ())
+    replace(guests, on_line=lines.append).run(mine, ["a/b"], 20.0)
+    [hint] = [line for line in lines if "stacktrace" in line]
+    script = kernel.source / "scripts" / "decode_stacktrace.sh"
+    command = f"{script} {kernel.objects}/vmlinux {kernel.source} {mine.path.parent}"
+    assert hint.endswith(f"{command} <{tmp_path / 'out' / 'console.log'}")
 
 
 def test_a_kernel_that_does_not_write_to_its_console_is_an_error(
