@@ -10,23 +10,25 @@ here=$(dirname "$0")
 . "$here/ktap.sh"
 . "$here/dm_crypt.sh"
 
-LIMIT=65536 # bytes a second: what is written at once would take 16 minutes
+LIMIT=1024 # bytes a second: the first request would take minutes
+# The pages of a mapping are 2 % of the memory at most; this is more.
+MIB=$(awk '/^MemTotal/ { print int($2 / 1024 * 3 / 100) }' /proc/meminfo)
 
 # others_write MODE
 others_write() {
-	local writer other tries
+	local writer other end
 
-	null_disk throttled 80 irqmode=0
+	null_disk throttled $((MIB + 1)) irqmode=0
 	map_flags throttled aes-xts-plain64 64 "$1" || return 0
 	echo "$(numbers_of "$DISK") wbps=$LIMIT" >"$GROUP/io.max" || broken "no limit"
 	(echo $BASHPID >"$GROUP/cgroup.procs" && exec fio --name=writer --filename="$MAPPED" --direct=1 \
-		--ioengine=libaio --rw=write --bs=1M --iodepth=64 --iodepth_batch=64 --size=64M) >/dev/null 2>&1 &
+		--ioengine=libaio --rw=write --bs=1M "--iodepth=$MIB" "--iodepth_batch=$MIB" "--size=${MIB}M") >/dev/null 2>&1 &
 	writer=$!
 	begun_to_write
-	dd if=/dev/zero of="$MAPPED" bs=1M seek=70 count=1 oflag=direct conv=notrunc 2>/dev/null &
+	dd if=/dev/zero of="$MAPPED" bs=1M "seek=$MIB" count=1 oflag=direct conv=notrunc 2>/dev/null &
 	other=$!
-	for ((tries = 0; tries < 100; tries++)); do
-		kill -0 $other 2>/dev/null || break
+	end=$((SECONDS + 10))
+	while kill -0 $other 2>/dev/null && [ $SECONDS -lt $end ]; do
 		sleep 0.1
 	done
 	want "the write of another" ended "$(kill -0 $other 2>/dev/null && echo waits || echo ended)"
