@@ -205,7 +205,7 @@ def build_module(kernel: Kernel, source: Path, name: str, beside: Sequence[Path]
     build.
     """
     blob = blob_id(source)
-    key = "-".join(["lines", kernel.key[:16], blob[:16], *(blob_id(path)[:16] for path in beside)])
+    key = "-".join(["source", kernel.key[:16], blob[:16], *(blob_id(path)[:16] for path in beside)])
     final = entry("modules", key)
     log = log_dir(kernel.target) / f"module-{name}-{kernel.flavour}.log"
     if not final.exists():
@@ -233,7 +233,7 @@ def write_kbuild(directory: Path, objects: Sequence[str]) -> None:
 
     Line numbers are for traces: they change nothing of the code.
     """
-    text = f"obj-m := {' '.join(objects)}\nccflags-y := -g -fdebug-prefix-map=$(src)/= -I$(srctree)/drivers/md\n"
+    text = f"obj-m := {' '.join(objects)}\nccflags-y := -g -fdebug-prefix-map={directory}/= -I$(srctree)/drivers/md\n"
     (directory / "Kbuild").write_text(text)
 
 
