@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..bench import guest_run
+from ..bench import guest_run, sectors
 from ..bench.inguest.workloads import PLANS, get_plan
 from ..bench.running_kernel import measure_here
 from ..common.errors import UserError
+from ..common.gitrepo import git
 from ..common.host import ensure_packages, enter_python_env, python_env
+from ..common.paths import log_dir
+from ..common.progress import say
 from ..guests.guest import COUNTED
+from ..guests.machine import UNACCELERATED, Machine
+from ..kernels.build import build_kernel
 from ..report import demo as demo_stage
+from ..report import sectors as sectors_report
+from ..trees.targets import MEASURED
 from .machines import make_machine, module_at, patched_cryptsetup, with_steps
 from .request import EMULATED, Add, Request
 
@@ -20,7 +27,7 @@ def register(add: Add) -> None:
     """Add the sub-commands to the command line."""
     add("demo", "from nothing to a booted kernel with inline dm-crypt, shown and measured", demo, accel=EMULATED)
     text = "measure base, series and other dm-crypt modules in one guest boot, or the running kernel"
-    stage = add("bench", text, bench, accel=(*EMULATED, COUNTED))
+    stage = add("bench", text, bench, accel=(*EMULATED, COUNTED, UNACCELERATED))
     limits = ", ".join(f"{name} ({plan.seconds / 60:.0f} min)" for name, plan in PLANS.items())
     stage.add_argument(
         "--plan", default="full", help=f"what to measure, and for how long at most: {limits} (default: %(default)s)"
@@ -61,6 +68,10 @@ def demo(request: Request) -> int:
 
 def bench(request: Request, *, plan: str, variants: Sequence[str], here: bool, device: str, destroy_data: str) -> int:
     """Measure a plan: in a guest, or on the running kernel. Returns 0: slow figures are no error."""
+    if request.accel == UNACCELERATED:
+        if here or device or destroy_data:
+            raise UserError("ACCEL=native has a RAM disk and no other: HERE=, DEVICE= and DESTROY_DATA= are without it")
+        return bench_sectors(request, plan, variants)
     wanted = get_plan(plan)
     if here:
         if variants:
@@ -84,4 +95,34 @@ def bench(request: Request, *, plan: str, variants: Sequence[str], here: bool, d
     }
     further = {name: path for name, path in given.items() if name not in built}
     guest_run.run(replace(machine, modules={**machine.modules, **built}), wanted, further)
+    return 0
+
+
+def bench_sectors(request: Request, plan: str, variants: Sequence[str]) -> int:
+    """Measure natively what a sector costs with real ciphers, and say it."""
+    if plan not in sectors.PLANS:
+        raise UserError(f"unknown plan: {plan}\n  with ACCEL=native PLAN= takes one of: {', '.join(sectors.PLANS)}")
+    given, each = guest_run.named_variants(variants)
+    target = request.kernel_target()
+    ensure_packages("base", "build", "guest")
+    python_env()
+    made = request.tree(target)
+    trees = {"base": (made, "base")}
+    trees |= {name: (made, commit) for name, commit in (guest_run.steps(made) if each else {}).items()}
+    trees["series"] = (made, "series")
+    log = log_dir(target.name) / "variants.log"
+    drivers = {
+        name: git(tree.path, "show", f"{commit}:{target.source}", log=log).output
+        for name, (tree, commit) in trees.items()
+    }
+    for name, path in given.items():
+        if path.suffix != ".c":
+            raise UserError(f"VARIANT={name}={path}: ACCEL=native builds its drivers: give a .c")
+        drivers[name] = path.read_text()
+    if MEASURED not in target.fragments:
+        raise UserError(f"{target.name} cannot be measured natively")
+    machine = Machine(made, build_kernel(made, MEASURED), {}, request.accel)
+    path = sectors.measure(machine, drivers, sectors.PLANS[plan])
+    say(sectors_report.text(path))
+    say(f"results: {path}")
     return 0

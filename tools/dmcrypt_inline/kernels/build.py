@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from ..common.paths import (
 from ..common.progress import step
 from ..common.run import run
 from ..trees.series import Tree
-from ..trees.targets import NATIVE, NATIVE_DEBUG
+from ..trees.targets import MEASURED, NATIVE, NATIVE_DEBUG, Target
 from .kconfig import check_config, declared_options, merge_fragments
 
 NO_PART_OF_A_KERNEL = ("Documentation/", "MAINTAINERS", "tools/testing/")
@@ -69,6 +69,7 @@ USER_MODE = Arch("um", "linux", "linux")
 ARCHES = {  # of a flavour; else HOST
     NATIVE: USER_MODE,
     NATIVE_DEBUG: USER_MODE,
+    MEASURED: USER_MODE,
     "clang": Arch("", compiler="clang-19", words=("CC=clang-19",)),  # 7.3 takes none older than 17
     "i386": Arch("i386"),
     "arm": _cross("arm", "arm-linux-gnueabi-"),
@@ -119,8 +120,14 @@ class Prepared:
     arch: Arch
 
 
-def source_key(tree: Tree) -> str:
-    """sha256 (hex) over the files of the tree that a kernel, what variants replace left out, is made of."""
+def _patches(target: Target, flavour: str) -> list[Path]:
+    """What the sources of this flavour have besides the tree's files."""
+    measuring = sorted(target.measuring.glob("*.patch")) if target.measuring and flavour == MEASURED else []
+    return [*([target.mend] if target.mend else []), *measuring]
+
+
+def source_key(tree: Tree, flavour: str) -> str:
+    """sha256 (hex) over the files that a kernel of this flavour, what variants replace left out, is made of."""
     log = log_dir(tree.target.name) / "files.log"  # a log of its own: six megabytes, of use until the next run
     log.unlink(missing_ok=True)
     listed = git(tree.path, "ls-tree", "-r", "series", log=log).output
@@ -129,8 +136,8 @@ def source_key(tree: Tree) -> str:
         path = line.rstrip("\n").split("\t", 1)[1]
         if path not in tree.target.replaced and not path.startswith(NO_PART_OF_A_KERNEL):
             digest.update(line.encode())
-    if tree.target.mend:
-        digest.update(tree.target.mend.read_bytes())
+    for patch in _patches(tree.target, flavour):
+        digest.update(patch.read_bytes())
     return digest.hexdigest()
 
 
@@ -143,12 +150,12 @@ def prepare_kernel(tree: Tree, flavour: str) -> Prepared:
     log = log_dir(tree.target.name) / f"kernel-{flavour}.log"
     fragments = tree.target.fragments[flavour]
     wanted = merge_fragments(fragments)
-    sources = source_key(tree)
+    sources = source_key(tree, flavour)
     arch = ARCHES.get(flavour, HOST)
     compiler = run([arch.compiler, "--version"], log=log, timeout=60).output.splitlines()[0]
     identity = "\n".join([sources, compiler, *(f"{name}={value}" for name, value in wanted.items())])
     key = hashlib.sha256(identity.encode()).hexdigest()
-    source = _source(tree, sources, log)
+    source = _source(tree, flavour, sources, log)
     place = entry("kernels", f"{tree.target.name}-{flavour}-{key[:16]}")
     prepared = Prepared(source, place / "objects", key, arch)
     if is_complete(prepared.objects, key):
@@ -215,6 +222,28 @@ def build_module(kernel: Kernel, source: Path, name: str, beside: Sequence[Path]
     return Module(name, final / "dm-crypt.ko", blob, tuple(final / f"{path.stem}.ko" for path in beside))
 
 
+def build_together(kernel: Kernel, sources: Mapping[str, str], what: str) -> Path:
+    """A directory with a module NAME.ko of each text of `sources` by name, for `kernel`. Cached by the contents of all.
+
+    Raises CommandError with the compiler's messages when one does not build.
+    """
+    key = hashlib.sha256("\0".join([kernel.key, *(word for item in sources.items() for word in item)]).encode())
+    final = entry("modules", f"{kernel.key[:16]}-{key.hexdigest()[:16]}")
+    log = log_dir(kernel.target) / f"modules-{kernel.flavour}.log"
+
+    def made(part: Path) -> None:
+        for name, text in sources.items():
+            (part / f"{name}.c").write_text(text)
+        write_kbuild(part, [f"{name}.o" for name in sources])
+        make_module(kernel, part, log, "modules")
+        _keep_modules(part)
+
+    if not final.exists():
+        with step(f"building {what} for the {kernel.flavour} kernel", log):
+            publish(final, made, GIB // 16, what)
+    return final
+
+
 def make_module(kernel: Kernel | Prepared, directory: Path, log: Path, *arguments: str, timeout: float = 600) -> str:
     """Run make for the external module in `directory` against the kernel; returns make's output."""
     return _make(kernel.objects, log, f"M={directory}", *kernel.arch.arguments, *arguments, timeout=timeout)
@@ -244,19 +273,20 @@ def _make(directory: Path, log: Path, *arguments: str, env: dict[str, str] | Non
     ).output
 
 
-def _source(tree: Tree, key: str, log: Path) -> Path:
+def _source(tree: Tree, flavour: str, key: str, log: Path) -> Path:
     final = entry("sources", f"{tree.target.name}-{key[:16]}")
     if not final.exists():
         with step("copying the sources for kernel builds", log):
-            publish(final, lambda part: _copy_sources(tree, part, log), SOURCE_TREE, "the kernel's sources")
+            patches = _patches(tree.target, flavour)
+            publish(final, lambda part: _copy_sources(tree, patches, part, log), SOURCE_TREE, "the kernel's sources")
     return final
 
 
-def _copy_sources(tree: Tree, part: Path, log: Path) -> None:
+def _copy_sources(tree: Tree, patches: Sequence[Path], part: Path, log: Path) -> None:
     check_out(tree.path, "series", part, log)
-    if tree.target.mend:
+    if patches:
         git(part, "init", "-q", log=log)  # else git apply looks for a repository further up
-        git(part, "apply", tree.target.mend, log=log)
+        git(part, "apply", *patches, log=log)
         shutil.rmtree(part / ".git")
 
 
@@ -279,6 +309,11 @@ def _collect(objects: Path, place: Path, arch: Arch) -> None:
 def _link_module(kernel: Kernel, source: Path, beside: Sequence[Path], part: Path, *, log: Path) -> None:
     lay_out_module(part, source, beside)
     make_module(kernel, part, log, "modules")
+    _keep_modules(part)
+
+
+def _keep_modules(part: Path) -> None:
+    """Remove what is neither a module nor its source."""
     for path in part.iterdir():
         if path.suffix not in (".c", ".ko") or path.name.endswith(".mod.c"):
             path.unlink()

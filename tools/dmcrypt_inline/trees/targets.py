@@ -16,7 +16,8 @@ from .abi import FLAGS, NEW_FLAGS, Claims
 
 CONFIG = TOOLS / "config"
 NATIVE, NATIVE_DEBUG = "native", "native_debug"  # User-Mode Linux
-FLAVOURS = ("fast", "debug", NATIVE, NATIVE_DEBUG)  # of kernels that run
+MEASURED = "measured"  # the same, made to measure real ciphers
+FLAVOURS = ("fast", "debug", NATIVE, NATIVE_DEBUG, MEASURED)  # of kernels that run
 # Kernels that are only configured, for dm-crypt to be compiled against: the fast one but for one thing, and for
 # other processors.
 COMPILE_ONLY = ("clang", "preempt", "preempt_none", "one_cpu", "no_keys")
@@ -63,7 +64,8 @@ class Target:
     Of kernels only: `source` is the file that variants replace, `beside` those of further modules that come with
     it, `compiled` what else the queue changes, which is only compiled; `fragments` maps a flavour to its config
     fragments, later ones winning; `mend` is a patch without which kernels do not run on every host, for the
-    sources that they are built from alone; `has_flags` says that the base
+    sources that they are built from alone, `measuring` a directory of patches for those of the flavour MEASURED;
+    `has_flags` says that the base
     knows the flags, the queue being fixes; `defects` names the kselftests that find the base
     wrong, `lacks` those that have nothing to test in this kernel, and `lacks_natively` those that need
     what its NATIVE flavour has not: only they may skip.
@@ -88,6 +90,7 @@ class Target:
     compiled: tuple[str, ...] = ()
     fragments: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     mend: Path | None = None
+    measuring: Path | None = None
     has_flags: bool = False
     defects: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
@@ -234,8 +237,10 @@ TARGETS: dict[str, Target] = {
                     CONFIG / "debug.config",
                     CONFIG / "linux-7.3.config",
                     CONFIG / "native_debug.config",
-                )
+                ),
+                MEASURED: (CONFIG / "measured.config",),
             },
+            measuring=TOOLS / "bench-native" / "linux-7.3",
             has_flags=True,
             defects=(
                 "async_write_waits_for_tags",

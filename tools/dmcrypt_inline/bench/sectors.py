@@ -1,0 +1,134 @@
+"""make bench ACCEL=native: what a sector costs with a real cipher, without an emulator.
+
+The kernels are User-Mode Linux with what tools/bench-native/ adds for measuring only, and with the target's tree. All
+variants are loaded in one boot, each under a target name of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from ..common.errors import UserError
+from ..common.paths import TOOLS, build_dir
+from ..common.progress import say
+from ..guests.environment import CPUINFO, environment, write
+from ..guests.guest import run_guest
+from ..guests.machine import UNACCELERATED, Machine
+from ..kernels.build import Kernel, build_together
+from .gather import now
+
+LOAD = TOOLS / "bench-native" / "sectors.c"
+MEMORY = "256M"  # all of it, and the modules, must lie below 2 GiB: the kernels are linked like that
+FORMS = ("plain", "safe", "retpolines")  # see the patch of tools/bench-native/ about returns
+HIDDEN = {  # what the kernel is told to see of the processor, by the instructions that are left
+    "vaes_avx512": (),
+    "vaes_avx2": ("without_avx512",),
+    "aesni_avx": ("without_avx512", "without_vaes"),
+}
+NAME = '\t.name   = "crypt",\n'  # as the driver has it
+
+
+@dataclass(frozen=True)
+class SectorsPlan:
+    """Which of FORMS, whether older instructions too, and the kinds of mappings (see sectors.sh)."""
+
+    forms: tuple[str, ...]
+    older: bool
+    kinds: tuple[str, ...]
+    rounds: int
+
+
+PLANS = {
+    "quick": SectorsPlan(FORMS[:2], False, ("aes:512:inline",), 61),
+    "full": SectorsPlan(FORMS, True, ("aes:512:inline", "aes:4096:inline", "null:512:inline", "aes:512:default"), 61),
+}
+
+
+def instructions(cpuinfo: str, older: bool) -> list[str]:
+    """Which of HIDDEN this processor can be measured with, the best first; only that one unless `older`."""
+    flags = set(next(line for line in cpuinfo.splitlines() if line.startswith("flags")).split())
+    found = [
+        name
+        for name, needed in (("vaes_avx512", {"vaes", "avx512bw", "avx512vl"}), ("vaes_avx2", {"vaes", "avx2"}))
+        if needed <= flags
+    ]
+    if not {"aes", "avx"} <= flags:
+        raise UserError("this processor has no AES instructions, or no AVX: there is nothing to measure")
+    return [*found, "aesni_avx"] if older else [*found, "aesni_avx"][:1]
+
+
+def renamed(source: str, target: str) -> str:
+    """The driver under another target's name."""
+    if source.count(NAME) != 1:
+        raise UserError("the driver does not say its target's name as dm-crypt.c does")
+    return source.replace(NAME, NAME.replace("crypt", target))
+
+
+def measure(machine: Machine, drivers: Mapping[str, str], plan: SectorsPlan) -> Path:
+    """Measure the drivers' sources, by variant, on the machine's kernel (flavour MEASURED); the results file.
+
+    Raises UserError when a module does not build or load, when data are wrong and when the kernel complains.
+    """
+    kernel, target = machine.kernel, machine.tree.target
+    out = build_dir(target.name) / "bench"
+    out.mkdir(exist_ok=True)
+    started, begin = now(), time.monotonic()
+    sources = {f"crypt_{number}": renamed(text, f"crypt{number}") for number, text in enumerate(drivers.values())}
+    listed = out / "drivers"
+    listed.write_text("".join(f"crypt_{number} crypt{number} {name}\n" for number, name in enumerate(drivers)))
+    modules = build_together(kernel, {**sources, "sectors": LOAD.read_text()}, "what is measured")
+    inputs = {"measured": modules, "drivers": listed}
+    cells = []
+    for form in plan.forms:
+        for chosen in instructions(CPUINFO.read_text(), plan.older):
+            say(f"measuring {', '.join(drivers)} on Linux {kernel.release} ({form}, {chosen})")
+            found = _boot(kernel, inputs, (f"measure={form}", *HIDDEN[chosen]), plan, out / f"{form}-{chosen}")
+            cells += [{"form": form, "instructions": chosen, **cell} for cell in found]
+    content = {
+        "started": started,
+        "seconds": round(time.monotonic() - begin),
+        "baseline": next(iter(drivers)),
+        "measuring": [path.name for path in sorted(target.measuring.glob("*.patch"))] if target.measuring else [],
+        "cells": cells,
+    }
+    path = out / f"sectors-{datetime.fromisoformat(started):%Y%m%d-%H%M%S}.json"
+    return write(path, environment(machine, UNACCELERATED), content)
+
+
+def _boot(
+    kernel: Kernel, inputs: Mapping[str, Path], words: Sequence[str], plan: SectorsPlan, out: Path
+) -> Iterator[dict[str, object]]:
+    result = run_guest(
+        kernel,
+        "sectors.sh",
+        name="sectors",
+        out=out,
+        accel=UNACCELERATED,
+        timeout=3600,
+        inputs=inputs,
+        env={"KINDS": " ".join(plan.kinds), "ROUNDS": str(plan.rounds)},
+        memory=MEMORY,
+        kernel_args=words,
+        on_line=say,
+    )
+    result.require_success()
+    for kind in plan.kinds:
+        cipher, sector, flags = kind.split(":")
+        for (variant, direction, size), samples in gathered((result.results / kind).read_text()).items():
+            yield {
+                **{"cipher": cipher, "sector": int(sector), "flags": flags},
+                **{"variant": variant, "direction": direction, "size": size, "ns_per_512": samples},
+            }
+
+
+def gathered(lines: str) -> dict[tuple[str, str, int], list[float]]:
+    """Nanoseconds per 512 bytes, a sample a round, by variant, direction and bytes of a request."""
+    found: dict[tuple[str, str, int], list[float]] = {}
+    for line in lines.splitlines():
+        _, variant, direction, size, moved, spent = line.split()
+        found.setdefault((variant, direction, int(size)), []).append(round(int(spent) / int(moved) * 512, 2))
+    return found

@@ -1,0 +1,54 @@
+"""sectors.py: what is read from a guest, and what is asked for before anything is built."""
+
+from __future__ import annotations
+
+import pytest
+
+from dmcrypt_inline.bench.sectors import gathered, instructions, renamed
+from dmcrypt_inline.commands import cli
+from dmcrypt_inline.common.errors import UserError
+
+
+def test_samples_become_nanoseconds_of_512_bytes_by_cell() -> None:
+    lines = "0 raw read 4096 8192 320\n0 base read 4096 8192 3200\n1 base read 4096 8192 1600\n"
+    assert gathered(lines) == {("raw", "read", 4096): [20.0], ("base", "read", 4096): [200.0, 100.0]}
+
+
+@pytest.mark.parametrize(
+    ("flags", "older", "found"),
+    [
+        ("aes avx avx2 vaes avx512bw avx512vl", True, ["vaes_avx512", "vaes_avx2", "aesni_avx"]),
+        ("aes avx avx2 vaes", True, ["vaes_avx2", "aesni_avx"]),
+        ("aes avx avx2 vaes", False, ["vaes_avx2"]),
+        ("aes avx", False, ["aesni_avx"]),
+    ],
+)
+def test_what_the_processor_has_is_measured(flags: str, older: bool, found: list[str]) -> None:
+    assert instructions(f"model name\t: any\nflags\t\t: fpu {flags}\n", older) == found
+
+
+def test_a_processor_without_aes_has_nothing_to_measure() -> None:
+    with pytest.raises(UserError, match="no AES instructions"):
+        instructions("flags\t\t: fpu avx\n", False)
+
+
+def test_a_driver_gets_another_target_s_name() -> None:
+    source = 'static struct target_type crypt_target = {\n\t.name   = "crypt",\n};\n'
+    assert '\t.name   = "crypt3",\n' in renamed(source, "crypt3")
+    with pytest.raises(UserError, match="does not say"):
+        renamed(source.replace('"crypt"', "NAME"), "crypt3")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--plan", "w1"], "PLAN= takes one of: quick, full"),
+        (["--here"], "HERE=, DEVICE= and DESTROY_DATA= are without it"),
+        (["--plan", "quick", "--variant", "mine=/dev/null/x.c"], "there is no file"),
+    ],
+)
+def test_what_cannot_be_measured_natively_is_refused(
+    arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["bench", "--accel", "native", *arguments]) == 1
+    assert why in capsys.readouterr().err

@@ -1,0 +1,28 @@
+"""report/sectors.py: the tables of what make bench ACCEL=native measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from dmcrypt_inline.report.sectors import text
+
+
+def test_medians_their_spread_and_ratios_within_a_round(tmp_path: Path) -> None:
+    kind = {"form": "safe", "instructions": "vaes_avx2", "cipher": "aes", "sector": 512, "flags": "inline"}
+    samples = {"raw": [20.0, 22.0, 24.0], "base": [200.0, 100.0, 300.0], "series": [100.0, 100.0, 100.0]}
+    cells = [
+        {**kind, "variant": name, "direction": "read", "size": 65536, "ns_per_512": found}
+        for name, found in samples.items()
+    ]
+    where = {"target": "linux-7.3", "kernel_release": "7.3.4", "cpu": "a processor"}
+    path = tmp_path / "results.json"
+    path.write_text(
+        json.dumps({"environment": where, "baseline": "base", "measuring": ["0001-x.patch"], "cells": cells})
+    )
+    said = text(path)
+    assert "For measuring only: 0001-x.patch" in said
+    heading, names, row = said.splitlines()[-3:]
+    assert heading == "safe, vaes_avx2, aes, sectors of 512, inline"
+    assert names.split() == ["raw", "base", "series"]
+    assert row.split() == ["64k", "read", "22.0", "(9)", "200.0", "(50)", "100.0", "(0)", "2.000"]
