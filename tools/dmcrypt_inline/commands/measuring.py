@@ -18,7 +18,7 @@ from ..guests.machine import UNACCELERATED, Machine
 from ..kernels.build import build_kernel
 from ..report import demo as demo_stage
 from ..report import sectors as sectors_report
-from ..trees.targets import MEASURED
+from ..trees.targets import MEASURED, get_target
 from .machines import make_machine, module_at, patched_cryptsetup, with_steps
 from .request import EMULATED, Add, Request
 
@@ -108,6 +108,8 @@ def bench_sectors(request: Request, plan: str, variants: Sequence[str]) -> int:
     python_env()
     made = request.tree(target)
     trees = {"base": (made, "base")}
+    if target.below:
+        trees[target.below] = (request.tree(get_target(target.below)), "base")
     trees |= {name: (made, commit) for name, commit in (guest_run.steps(made) if each else {}).items()}
     trees["series"] = (made, "series")
     log = log_dir(target.name) / "variants.log"

@@ -11,7 +11,7 @@ from ..common.errors import UserError
 from ..common.host import ensure_packages
 from ..guests.guest import COUNTED
 from ..guests.machine import UNACCELERATED
-from ..trees.base import BaseTree, own_tree, prepare_base
+from ..trees.base import BaseTree, own_tree, prepare_base, stacked_base
 from ..trees.series import Tree, apply_series
 from ..trees.targets import DEFAULT, TARGETS, Target, get_target
 
@@ -79,6 +79,9 @@ class Request:
 
     def base(self, target: Target) -> BaseTree:
         """The base of the target, from the user's own tree where that is meant for it."""
+        if target.below:
+            below = self.tree(get_target(target.below))
+            return stacked_base(target, below.path, "refs/tags/series")
         return prepare_base(target, own_tree(target, self.own, named=self.target_name is not None))
 
     def tree(self, target: Target) -> Tree:

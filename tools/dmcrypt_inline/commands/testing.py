@@ -156,6 +156,9 @@ def _check(target: Target, request: Request, quick: bool) -> Counts:
 def _guest_tests(target: Target, request: Request) -> Callable[[], Counts]:
     """Build what the guest tests of a target need; what is returned runs them."""
     made = request.tree(target)
+    if target.below:
+        machine = make_machine(request, made, target.tested, ("series",))
+        return partial(suites.selftest, machine, True, "series", kselftests())
     if target.defects:
         return partial(suites.test_fixes, make_machine(request, made, NATIVE_DEBUG, ("base", "series")), target.defects)
     wrong = sample(target)

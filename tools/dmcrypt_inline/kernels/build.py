@@ -120,6 +120,11 @@ class Prepared:
     arch: Arch
 
 
+def _shared(target: Target) -> str:
+    """Whose kernels they are: a stacked queue that changes the driver alone has those of the target below."""
+    return target.below or target.name
+
+
 def _patches(target: Target, flavour: str) -> list[Path]:
     """What the sources of this flavour have besides the tree's files."""
     measuring = sorted(target.measuring.glob("*.patch")) if target.measuring and flavour == MEASURED else []
@@ -156,7 +161,7 @@ def prepare_kernel(tree: Tree, flavour: str) -> Prepared:
     identity = "\n".join([sources, compiler, *(f"{name}={value}" for name, value in wanted.items())])
     key = hashlib.sha256(identity.encode()).hexdigest()
     source = _source(tree, flavour, sources, log)
-    place = entry("kernels", f"{tree.target.name}-{flavour}-{key[:16]}")
+    place = entry("kernels", f"{_shared(tree.target)}-{flavour}-{key[:16]}")
     prepared = Prepared(source, place / "objects", key, arch)
     if is_complete(prepared.objects, key):
         return prepared  # without the lock: a build of the kernel itself may hold it for minutes
@@ -274,7 +279,7 @@ def _make(directory: Path, log: Path, *arguments: str, env: dict[str, str] | Non
 
 
 def _source(tree: Tree, flavour: str, key: str, log: Path) -> Path:
-    final = entry("sources", f"{tree.target.name}-{key[:16]}")
+    final = entry("sources", f"{_shared(tree.target)}-{key[:16]}")
     if not final.exists():
         with step("copying the sources for kernel builds", log):
             patches = _patches(tree.target, flavour)

@@ -61,11 +61,13 @@ def mutants(target: Target) -> list[Mutant]:
     """All of the target's. The line "Trips: <test>[:<claim>]..." above a patch's diff names the tests.
 
     "Trips emulated:" names those that need the debug kernel, where the test file does not say so itself.
-    Raises UserError as must_trip does.
+    A stacked queue has those of the queue below, too; one of its own of the same name stands for one that does not
+    apply to it. Raises UserError as must_trip does.
     """
+    places = [WRONG / name for name in (target.below, target.name) if name]
+    patches = {patch.stem: patch for place in places for patch in sorted(place.glob("*.patch"))}
     return [
-        Mutant(patch.stem, patch, must_trip(patch), must_trip(patch, (EMULATED,)))
-        for patch in sorted((WRONG / target.name).glob("*.patch"))
+        Mutant(name, patch, must_trip(patch), must_trip(patch, (EMULATED,))) for name, patch in sorted(patches.items())
     ]
 
 

@@ -32,6 +32,10 @@ def apply_queue(variable: str, own: Path, named: Target | None) -> list[str]:
             f"TARGET={named.name} is for {named.variable}=, and the tree that was given is {variable}={own}\n"
             f"  leave TARGET= out, or give one of: {', '.join(target.name for target in _targets(variable))}"
         )
+    if named and named.below:
+        raise UserError(
+            f"TARGET={named.name} is stacked: make am TARGET={named.below}, then git am {named.patches}/*.patch there"
+        )
     log = log_dir((named or _targets(variable)[0]).name) / "am.log"
     asked = _Repo(own, log).ask("rev-parse", "--absolute-git-dir")
     if asked.returncode != 0:
@@ -92,7 +96,7 @@ class _Repo:
 
 
 def _targets(variable: str) -> list[Target]:
-    return [target for target in TARGETS.values() if target.variable == variable]
+    return [target for target in TARGETS.values() if target.variable == variable and not target.below]
 
 
 def describe(repo: _Repo, variable: str) -> str:

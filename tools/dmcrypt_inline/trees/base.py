@@ -45,6 +45,12 @@ def prepare_base(target: Target, own: Path | None) -> BaseTree:
     return _from_package(target, recipe.patch, recipe.blobs, (), log)
 
 
+def stacked_base(target: Target, tree: Path, commit: str) -> BaseTree:
+    """The base of a stacked queue: a commit of the tree that it is stacked on, with its files and no history."""
+    log = log_dir(target.name) / "base.log"
+    return replace(_from_git(target, tree, commit, f"the tree of {target.below}", log), taken=None)
+
+
 def own_tree(target: Target, own: Mapping[str, Path], *, named: bool) -> Path | None:
     """Which of the user's trees `own`, by variable, is for `target`, if any.
 
@@ -55,7 +61,7 @@ def own_tree(target: Target, own: Mapping[str, Path], *, named: bool) -> Path | 
     if tree is None or named or _fits(target, tree):
         return tree
     for other in TARGETS.values():
-        if other.variable == target.variable and _fits(other, tree):
+        if other.variable == target.variable and not other.below and _fits(other, tree):
             say(f"{target.variable}={tree} is for {other.name}: {target.name} has its embedded base")
             return None
     return tree  # for none: what is wrong with it is said where it is taken

@@ -263,5 +263,7 @@ def _digest(content: bytes) -> str:
 
 def base_commit_of(target: Target, own: Path | None, log: Path) -> str | None:
     """The commit of the target's tag, from the user's tree or the target; else the tree's that has its files."""
+    if target.below:
+        return None  # no commit of anybody's is this base
     commit, has_tag = (commit_taken(target, own, log) if own else None) or (None, False)
     return commit if has_tag else target.commit or commit

@@ -6,7 +6,7 @@ Adding a backport is a new row here and a new directory for its queue.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..common.errors import UserError
@@ -59,7 +59,8 @@ class Target:
     or is merely big. `prefixes` are what a patch's subject may start with (none:
     anything). `commit` is the tag's (40 hex digits; "": not known, then only the user's
     own tree tells, by its tag or by the commit that was taken); `lists` are the addresses
-    for trees that cannot say who maintains them; `abi` maps paths to what others rely on there.
+    for trees that cannot say who maintains them; `abi` maps paths to what others rely on there. `below` names the
+    target whose tree, its queue applied, is the base of a stacked queue.
 
     Of kernels only: `source` is the file that variants replace, `beside` those of further modules that come with
     it, `compiled` what else the queue changes, which is only compiled; `fragments` maps a flavour to its config
@@ -85,6 +86,7 @@ class Target:
     commit: str = ""
     lists: tuple[str, ...] = ()
     abi: Mapping[str, Claims] = field(default_factory=dict)
+    below: str = ""
     source: str = ""
     beside: tuple[str, ...] = ()
     compiled: tuple[str, ...] = ()
@@ -303,6 +305,24 @@ TARGETS: dict[str, Target] = {
         ),
     )
 }
+
+
+def _stacked(below: Target, name: str, directory: Path) -> Target:
+    """The queue in `directory` on top of the queue of `below`, and in all else what that is."""
+    return replace(
+        below,
+        name=name,
+        upstream=f"the tree of {below.name}, its queue applied",
+        series=directory / "series",
+        patches=directory / "patches",
+        cover=directory / "cover-letter.txt",
+        blobs={},
+        below=below.name,
+        defects=(),
+    )
+
+
+TARGETS["linux-7.3-speed"] = _stacked(TARGETS["linux-7.3"], "linux-7.3-speed", REPO / "speed")
 
 
 def get_target(name: str) -> Target:

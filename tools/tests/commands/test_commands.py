@@ -178,17 +178,18 @@ def test_a_soak_says_its_seed(
     [
         (
             ["check"],
-            ["sources", "check linux-5.8", "check linux-7.3", "check cryptsetup-2.3"],
-            "7 passed, 0 failed, 3 skipped",
+            ["sources", "check linux-5.8", "check linux-7.3", "check cryptsetup-2.3", "check linux-7.3-speed"],
+            "9 passed, 0 failed, 4 skipped",
         ),
         (["check", "--target", "cryptsetup-2.3"], ["sources", "check cryptsetup-2.3"], "3 passed, 0 failed, 1 skipped"),
         (
             ["test"],
             [
                 *("pytest", "sources", "check linux-5.8", "check linux-7.3", "check cryptsetup-2.3"),
-                *("builds linux-5.8", "guest linux-5.8", "builds linux-7.3", "guest linux-7.3"),
+                *("check linux-7.3-speed", "builds linux-5.8", "guest linux-5.8", "builds linux-7.3"),
+                *("guest linux-7.3", "builds linux-7.3-speed", "guest linux-7.3-speed"),
             ],
-            "23 passed, 0 failed, 3 skipped",
+            "28 passed, 0 failed, 4 skipped",
         ),
         (
             ["test", "--target", "linux-5.8"],
@@ -220,10 +221,12 @@ def test_a_part_that_cannot_run_fails_and_stops_no_other(
         "guest linux-5.8",
         "builds linux-7.3",
         "guest linux-7.3",
+        "builds linux-7.3-speed",
+        "guest linux-7.3-speed",
     ]
     printed = capsys.readouterr().out
     assert "not ok checks_of_cryptsetup-2.3_can_run\nno network" in printed
-    assert printed.splitlines()[-1] == "17 passed, 3 failed, 0 skipped"
+    assert printed.splitlines()[-1] == "20 passed, 4 failed, 0 skipped"
 
 
 def test_a_cryptsetup_that_does_not_build_fails_alone(
@@ -261,7 +264,7 @@ def test_kernels_are_configured_before_one_is_built(monkeypatch: pytest.MonkeyPa
         )
     kernels = [target for target in TARGETS.values() if target.is_kernel]
     testing._kernels(kernels, Request(None, {}, None))
-    wanted = ["linux-5.8 native", "linux-7.3 native_debug"]
+    wanted = ["linux-5.8 native", "linux-7.3 native_debug", "linux-7.3-speed native_debug"]
     assert done == [f"{name} {each}" for name in ("prepare_kernel", "build_kernel") for each in wanted]
 
 
@@ -275,4 +278,4 @@ def test_a_tree_that_cannot_be_made_is_left_to_its_checks(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Request, "tree", tree)
     assert testing._trees(list(TARGETS.values()), Request(None, {}, None)) == Counts(0, 0, 0)
-    assert sorted(made) == ["cryptsetup-2.3", "linux-7.3"]
+    assert sorted(made) == ["cryptsetup-2.3", "linux-7.3", "linux-7.3-speed"]
