@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Time each mapping of the drivers that $INPUT/drivers lists, a line each: the module,
-# the name of its target, the variant's name. $KINDS are words CIPHER:SECTOR:FLAGS,
-# with the cipher aes or null and the flags inline or default; the samples of each are
-# left as $RESULTS/CIPHER:SECTOR:FLAGS (tools/bench-native/sectors.c says what they are).
+# the name of its target, the variant's name. $KINDS are words CIPHER:SECTOR:FLAGS, with
+# the cipher aes, library (aes through the driver that is the AES library) or null and
+# the flags inline or default; the samples of each are left as
+# $RESULTS/CIPHER:SECTOR:FLAGS (tools/bench-native/sectors.c says what they are).
 
 set -e -o pipefail
 key=0123456789abcdeffedcba987654321000112233445566778899aabbccddeeff
@@ -20,6 +21,7 @@ for kind in $KINDS; do
 	arguments=(rounds="$ROUNDS" sector="$sector")
 	case $cipher in
 	aes) cipher="aes-xts-plain64 $key"; arguments+=(key="$key") ;;
+	library) cipher="capi:xts-aes-lib-plain64 $key"; arguments+=(key="$key") ;;
 	null) cipher="capi:ecb(cipher_null)-plain64 -" ;;
 	esac
 	words=(sector_size:"$sector")

@@ -44,7 +44,12 @@ class SectorsPlan:
 
 PLANS = {
     "quick": SectorsPlan(FORMS[:2], False, ("aes:512:inline",), 61),
-    "full": SectorsPlan(FORMS, True, ("aes:512:inline", "aes:4096:inline", "null:512:inline", "aes:512:default"), 61),
+    "full": SectorsPlan(
+        FORMS,
+        True,
+        ("aes:512:inline", "aes:4096:inline", "library:512:inline", "null:512:inline", "aes:512:default"),
+        61,
+    ),
 }
 
 
