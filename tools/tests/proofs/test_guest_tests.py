@@ -158,6 +158,19 @@ def test_tests_are_chosen_by_name_or_suite() -> None:
         guest_tests.chosen(known, ["stress", "no_such"])
 
 
+def test_a_stacked_queue_has_the_wrong_drivers_below_and_its_own_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mutants, "WRONG", tmp_path)
+    stacked = get_target("linux-7.3-speed")
+    for place, names in ((stacked.below, ("one", "two")), (stacked.name, ("two", "three"))):
+        (tmp_path / place).mkdir()
+        for name in names:
+            (tmp_path / place / f"{name}.patch").write_text("Wrong.\n\nTrips: table\n---\n")
+    found = {mutant.name: mutant.patch.parent.name for mutant in mutants.mutants(stacked)}
+    assert found == {"one": "linux-7.3", "two": "linux-7.3-speed", "three": "linux-7.3-speed"}
+
+
 def test_mutants_are_chosen_by_name() -> None:
     target = get_target(DEFAULT)
     some = mutants.mutants(target)[0].name

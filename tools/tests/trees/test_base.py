@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import AFTER, BEFORE, SOURCE, git, git_tree, kernel_tree, make_target
+from small import AFTER, BEFORE, SOURCE, applied, git, git_tree, kernel_tree, make_target
 
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.paths import cache_dir
-from dmcrypt_inline.trees.base import own_tree, prepare_base, prepare_exact
+from dmcrypt_inline.trees.base import own_tree, prepare_base, prepare_exact, stacked_base
 from dmcrypt_inline.trees.targets import CRYPTSETUP_PRODUCTS, Target
 
 
@@ -225,3 +225,12 @@ def test_a_recipe_that_does_not_do_its_work_is_refused(packaged: Target, tmp_pat
     (tmp_path / patch).write_text((tmp_path / patch).read_text().replace("+int version", "+int  version"))
     with pytest.raises(UserError, match=f"small 2:0.3-1 and {patch} is not the base of small: {SOURCE} has"):
         prepare_exact(packaged, prepare_base(packaged, None))
+
+
+def test_a_stacked_queue_starts_from_the_other_queue_s_tree(target: Target, tmp_path: Path) -> None:
+    below = applied(target, tmp_path).applied()
+    stacked = replace(target, name="stacked", blobs={}, below=target.name)
+    base = stacked_base(stacked, below.path, "refs/tags/series")
+    assert git(base.repo, "show", f"base:{SOURCE}") == AFTER
+    assert git(base.repo, "rev-list", "--count", "base") == "1\n"
+    assert base.taken is None
