@@ -31,8 +31,7 @@ COMMAND = """\
 		*flags |= CRYPT_ACTIVATE_NO_READ_WORKQUEUE;
 	if (opt_perf_no_write_workqueue)
 		*flags |= CRYPT_ACTIVATE_NO_WRITE_WORKQUEUE;
-	crypt_persistent_flags_set(cd, CRYPT_FLAGS_ACTIVATION,
-		(cad.flags & flags) | (stored & flags & ~cad.flags));
+	crypt_persistent_flags_set(cd, CRYPT_FLAGS_ACTIVATION, (cad.flags | stored) & flags);
 	{ "perf-no_read_workqueue",'\\0', POPT_ARG_NONE, &opt_perf_no_read_workqueue, 0 },
 	{ "perf-no_write_workqueue",'\\0', POPT_ARG_NONE, &opt_perf_no_write_workqueue, 0 },
 	} else if (!strcmp(aname, "refresh")) {
@@ -69,7 +68,7 @@ def test_a_driver_that_breaks_a_claim_is_found(old: str, new: str, expected: str
     [
         ('" no_read_workqueue"', '"no_read_workqueue"', "status says no_read_workqueue"),
         ('aname = "open"', 'aname = "close"', "refresh is an open"),
-        ("(cad.flags & flags) |", "flags |", "--persistent stores the flags in force"),
+        ("cad.flags | stored", "flags | stored", "--persistent stores the flags in force"),
         ("\tif (opt_perf_no_write_workqueue)", "\tif (0)", "--perf-no_write_workqueue sets the flag"),
     ],
 )
