@@ -14,19 +14,22 @@ here=$(dirname "$0")
 . "$here/dm_crypt.sh"
 . "$here/failing.sh"
 
-SLOTS=3     # mappings at a time
+SLOTS=4     # mappings at a time; the last one is authenticated
 LOAD_MIB=1  # of a mapping, checked
 PATIENCE=60 # seconds in which some request has to complete
 TOLD=20     # steps
 
 declare -A CIPHERS=([aes-xts-plain64]=64 [aes-cbc-essiv:sha256]=32 [aes-cbc-eboiv]=32
-	[capi:ecb-cipher_null-plain64]=0 [async-xts]=64 [async-cbc-eboiv]=32)
+	[capi:ecb-cipher_null-plain64]=0 [async-xts]=64 [async-cbc-eboiv]=32
+	["capi:gcm(aes)-random"]=32 [async-gcm]=32)
 CIPHER_NAMES=(aes-xts-plain64 aes-cbc-essiv:sha256 aes-cbc-eboiv capi:ecb-cipher_null-plain64
 	async-xts async-cbc-eboiv)
+AUTHENTICATED=("capi:gcm(aes)-random" async-gcm)
+TAG_BYTES=28
 SECTOR_SIZES=("" "" sector_size:4096 "sector_size:4096 iv_large_sectors")
 BLOCK_SIZES=(4k-4k 4k-4k 8k-8k 16k-16k 64k-64k 256k-256k 4k-64k)
 
-declare -A MEMORY_OF DISKS CIPHER_OF SIZE_OF MAPPING_OF LOAD_OF NOTE_OF
+declare -A MEMORY_OF FLAKY_OF DISKS TAGS_OF CIPHER_OF SIZE_OF MAPPING_OF LOAD_OF NOTE_OF
 STEPS=()
 
 # pick WORD...: one of them, in $PICKED. Not in a subshell: the sequence has to go on.
@@ -44,13 +47,18 @@ step() {
 table() {
 	pick "${MODES[@]}"
 	TABLE=$(crypt_table "${DISKS[$1]}" "${CIPHER_OF[$1]}" "$(key "${CIPHERS[${CIPHER_OF[$1]}]}")" \
-		${FLAGS[$PICKED]} ${SIZE_OF[$1]})
+		${FLAGS[$PICKED]} ${SIZE_OF[$1]} ${TAGS_OF[$1]})
 }
 
-# appear SLOT: a mapping with a cipher, a sector size and flags of its own.
+# appear SLOT: a mapping with a cipher, a sector size (that of the tags where it is
+# authenticated) and flags of its own.
 appear() {
-	pick "${CIPHER_NAMES[@]}" && CIPHER_OF[$1]=$PICKED
-	pick "${SECTOR_SIZES[@]}" && SIZE_OF[$1]=$PICKED
+	if [ -n "${TAGS_OF[$1]}" ]; then
+		pick "${AUTHENTICATED[@]}" && CIPHER_OF[$1]=$PICKED
+	else
+		pick "${CIPHER_NAMES[@]}" && CIPHER_OF[$1]=$PICKED
+		pick "${SECTOR_SIZES[@]}" && SIZE_OF[$1]=$PICKED
+	fi
 	table "$1"
 	step "slot $1: create $TABLE"
 	dmsetup create "${MAPPING_OF[$1]}" --table "$TABLE"
@@ -124,8 +132,10 @@ take_memory() {
 	perl -e 'my $all = "x" x (64 << 20)'
 }
 
-# A disk that fails all requests for a while: they fail, and no others afterwards.
+# A disk that fails all requests for a while: they fail, and no others afterwards. dm-integrity
+# does not forgive a failed write.
 fail_for_a_while() {
+	[ -z "${TAGS_OF[$1]}" ] || return 0
 	finish "$1"
 	pick read write
 	step "slot $1: the disk fails, $PICKED"
@@ -137,9 +147,9 @@ fail_for_a_while() {
 
 # disk_works SLOT yes|no
 disk_works() {
-	local name=${DISKS[$1]##*/} table
+	local name=${FLAKY_OF[$1]##*/} table
 
-	table="0 $(sectors_of "${DISKS[$1]}") flakey ${MEMORY_OF[$1]} 0"
+	table="0 $(sectors_of "${FLAKY_OF[$1]}") flakey ${MEMORY_OF[$1]} 0"
 	[ "$2" = yes ] && table+=" 3600 0" || table+=" 0 3600"
 	dmsetup load "$name" --table "$table" && dmsetup suspend "$name" && dmsetup resume "$name" ||
 		broken "cannot switch $name to: $table"
@@ -178,13 +188,16 @@ all_stays_well() {
 
 	RANDOM=$1
 	for ((slot = 0; slot < SLOTS; slot++)); do
-		null_disk "soak-$slot" 16 "irqmode=$slot" completion_nsec=20000 hw_queue_depth=$((8 << slot))
+		null_disk "soak-$slot" 16 "irqmode=$((slot % 3))" completion_nsec=20000 hw_queue_depth=$((8 << slot))
 		MEMORY_OF[$slot]=$DISK
 		below "soak-disk-$slot" flakey "$DISK" 0 3600 0
-		DISKS[$slot]=$DISK MAPPING_OF[$slot]=$PREFIX-soak-$slot LOAD_OF[$slot]=""
+		FLAKY_OF[$slot]=$DISK DISKS[$slot]=$DISK MAPPING_OF[$slot]=$PREFIX-soak-$slot LOAD_OF[$slot]=""
 		NOTE_OF[$slot]=$(mktemp) || broken "mktemp failed"
 		defer rm "${NOTE_OF[$slot]}"
 	done
+	pick 512 4096 && SIZE_OF[$((SLOTS - 1))]=sector_size:$PICKED
+	integrity_disk "$DISK" $TAG_BYTES "$PICKED"
+	DISKS[$((SLOTS - 1))]=$TAGGED TAGS_OF[$((SLOTS - 1))]=integrity:$TAG_BYTES:aead
 	defer remove_all
 	mark_log
 	for ((slot = 0; slot < SLOTS; slot++)); do
@@ -212,7 +225,7 @@ all_stays_well() {
 	diag "seed $1: $taken steps in $TIME s"
 }
 
-needs fio perl target:flakey null_blk modes async
+needs fio perl target:flakey target:integrity null_blk modes async
 TIME=60
 [ -z "$DM_CRYPT_SOAK_MINUTES" ] || TIME=$((DM_CRYPT_SOAK_MINUTES * 60))
 SEED=${DM_CRYPT_SOAK_SEED:-1}
