@@ -36,11 +36,13 @@ longest() {
 			end[cpu, last[cpu]] = now
 			length_of[cpu, last[cpu]] = took
 			sum[cpu] += took
-			while (first[cpu] + 1 < last[cpu] &&
-			       end[cpu, first[cpu] + 1] - length_of[cpu, first[cpu] + 1] < now - window)
+			while (end[cpu, first[cpu] + 1] < now - window)
 				sum[cpu] -= length_of[cpu, ++first[cpu]]
-			if (sum[cpu] > share)
-				share = sum[cpu]
+			# Of the oldest one only what lies in the window counts.
+			oldest = first[cpu] + 1
+			before = now - window - (end[cpu, oldest] - length_of[cpu, oldest])
+			if (sum[cpu] - (before > 0 ? before : 0) > share)
+				share = sum[cpu] - (before > 0 ? before : 0)
 		}
 	}
 	END { printf "%d %d\n", most, share }' "$INSTANCE/trace"

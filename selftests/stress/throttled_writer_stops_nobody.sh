@@ -24,7 +24,7 @@ others_write() {
 	(echo $BASHPID >"$GROUP/cgroup.procs" && exec fio --name=writer --filename="$MAPPED" --direct=1 \
 		--ioengine=libaio --rw=write --bs=1M "--iodepth=$MIB" "--iodepth_batch=$MIB" "--size=${MIB}M") >/dev/null 2>&1 &
 	writer=$!
-	begun_to_write
+	begun_to_write $writer
 	dd if=/dev/zero of="$MAPPED" bs=1M "seek=$MIB" count=1 oflag=direct conv=notrunc 2>/dev/null &
 	other=$!
 	end=$((SECONDS + 10))
@@ -40,11 +40,12 @@ others_write() {
 	no_complaints
 }
 
-# Until the writer has got as far as it gets.
+# begun_to_write PID: until that writer has got as far as it gets.
 begun_to_write() {
 	local before=-1 now
 
-	while now=$(awk '{ print $7 + $9 }' "/sys/dev/block/$(numbers_of "$MAPPED")/stat"); do
+	while kill -0 "$1" 2>/dev/null || broken "the writer ended by itself"
+		now=$(awk '{ print $7 + $9 }' "/sys/dev/block/$(numbers_of "$MAPPED")/stat"); do
 		[ "$now" != $before ] || [ "$now" = 0 ] || break
 		before=$now
 		sleep 1
