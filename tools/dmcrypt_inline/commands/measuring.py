@@ -18,7 +18,7 @@ from ..guests.machine import UNACCELERATED, Machine
 from ..kernels.build import build_kernel
 from ..report import demo as demo_stage
 from ..report import sectors as sectors_report
-from ..trees.targets import MEASURED, get_target
+from ..trees.targets import MEASURED, stack_below, top_of_stack
 from .machines import make_machine, module_at, patched_cryptsetup, with_steps
 from .request import EMULATED, Add, Request
 
@@ -107,9 +107,9 @@ def bench_sectors(request: Request, plan: str, variants: Sequence[str]) -> int:
     ensure_packages("base", "build", "guest")
     python_env()
     made = request.tree(target)
-    trees = {"base": (made, "base")}
-    if target.below:
-        trees[target.below] = (request.tree(get_target(target.below)), "base")
+    stack = [request.tree(below) for below in stack_below(target)]
+    trees = {"base": ([*stack, made][0], "base")}
+    trees |= {tree.target.name: (tree, "series") for tree in stack}
     trees |= {name: (made, commit) for name, commit in (guest_run.steps(made) if each else {}).items()}
     trees["series"] = (made, "series")
     log = log_dir(target.name) / "variants.log"
@@ -123,7 +123,8 @@ def bench_sectors(request: Request, plan: str, variants: Sequence[str]) -> int:
         drivers[name] = path.read_text()
     if MEASURED not in target.fragments:
         raise UserError(f"{target.name} cannot be measured natively")
-    machine = Machine(made, build_kernel(made, MEASURED), {}, request.accel)
+    # All queues of a stack are measured on one kernel, which has what the uppermost one needs.
+    machine = Machine(made, build_kernel(request.tree(top_of_stack(target)), MEASURED), {}, request.accel)
     path = sectors.measure(machine, drivers, sectors.PLANS[plan])
     say(sectors_report.text(path))
     say(f"results: {path}")

@@ -26,7 +26,7 @@ from ..proofs import suites
 from ..proofs.guest_tests import chosen, groups, kselftests
 from ..proofs.mutants import named, sample, without_emulation
 from ..proofs.tools_tests import run_own_tests
-from ..trees.targets import CRYPTSETUP, DEFAULT, NATIVE, NATIVE_DEBUG, Target, get_target
+from ..trees.targets import CRYPTSETUP, DEFAULT, NATIVE, NATIVE_DEBUG, Target, get_target, top_of_stack
 from .machines import make_machine, module_at, patched_cryptsetup, with_steps
 from .request import EMULATED, Add, Request
 
@@ -34,6 +34,7 @@ ACCELERATORS = (*EMULATED, UNACCELERATED)
 # What make test runs on a stacked queue: the tests of what happens to a sector. The queue below has had the others.
 OF_SECTORS = (
     "dm-crypt",
+    "aes_xts_is_that_of_openssl",
     "authenticated_data_same_in_all_modes",
     "data_same_at_all_sizes",
     "data_same_in_all_modes",
@@ -96,7 +97,12 @@ def _some_checks(targets: Sequence[Target], request: Request, wanted: set[str]) 
 def test(request: Request) -> int:
     """Checks, the tools' tests, and the guest tests on the debug kernels; status 1 when anything failed."""
     targets = request.targets()
-    kernels = [target for target in targets if target.is_kernel]
+    # What lies between the lowest and the uppermost queue of a stack is in the tree of the uppermost one.
+    kernels = [
+        target
+        for target in targets
+        if target.is_kernel and (request.target_name or not target.below or target == top_of_stack(target))
+    ]
     ensure_packages("base", "build", "check", "coccinelle", "cryptsetup", "guest", "report")
     pool = ThreadPoolExecutor(1)  # for the kernels: the checks leave one CPU idle most of the time
     begun: list[Future[None]] = []

@@ -32,7 +32,7 @@ from ..common.paths import (
 from ..common.progress import step
 from ..common.run import run
 from ..trees.series import Tree
-from ..trees.targets import MEASURED, NATIVE, NATIVE_DEBUG, Target
+from ..trees.targets import MEASURED, NATIVE, NATIVE_DEBUG, Target, stack_below
 from .kconfig import check_config, declared_options, merge_fragments
 
 NO_PART_OF_A_KERNEL = ("Documentation/", "MAINTAINERS", "tools/testing/")
@@ -122,7 +122,7 @@ class Prepared:
 
 def _shared(target: Target) -> str:
     """Whose kernels they are: a stacked queue that changes the driver alone has those of the target below."""
-    return target.below or target.name
+    return [*stack_below(target), target][0].name
 
 
 def _patches(target: Target, flavour: str) -> list[Path]:

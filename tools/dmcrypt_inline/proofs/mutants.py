@@ -10,7 +10,7 @@ from ..common.counts import Counts
 from ..common.errors import UserError
 from ..common.progress import say
 from ..kernels.build import Module
-from ..trees.targets import Target
+from ..trees.targets import Target, stack_below
 from .guest_tests import WRONG, Guests, is_in_tree, kselftests, wants_emulation
 
 GRACE = 2.0  # seconds: one complaint proves it
@@ -64,7 +64,7 @@ def mutants(target: Target) -> list[Mutant]:
     A stacked queue has those of the queue below, too; one of its own of the same name stands for one that does not
     apply to it. Raises UserError as must_trip does.
     """
-    places = [WRONG / name for name in (target.below, target.name) if name]
+    places = [WRONG / each.name for each in (*stack_below(target), target)]
     patches = {patch.stem: patch for place in places for patch in sorted(place.glob("*.patch"))}
     return [
         Mutant(name, patch, must_trip(patch), must_trip(patch, (EMULATED,))) for name, patch in sorted(patches.items())

@@ -307,22 +307,37 @@ TARGETS: dict[str, Target] = {
 }
 
 
-def _stacked(below: Target, name: str, directory: Path) -> Target:
-    """The queue in `directory` on top of the queue of `below`, and in all else what that is."""
-    return replace(
-        below,
+def _stack(below: str, name: str, directory: Path, *compiled: str) -> None:
+    """Add the queue in `directory`, on top of the queue of `below`, and in all else what that is."""
+    under = TARGETS[below]
+    TARGETS[name] = replace(
+        under,
         name=name,
-        upstream=f"the tree of {below.name}, its queue applied",
+        upstream=f"the tree of {below}, its queue applied",
         series=directory / "series",
         patches=directory / "patches",
         cover=directory / "cover-letter.txt",
         blobs={},
-        below=below.name,
+        below=below,
+        compiled=(*under.compiled, *compiled),
         defects=(),
     )
 
 
-TARGETS["linux-7.3-speed"] = _stacked(TARGETS["linux-7.3"], "linux-7.3-speed", REPO / "speed")
+_stack("linux-7.3", "linux-7.3-speed", REPO / "speed")
+_stack("linux-7.3-speed", "linux-7.3-library", REPO / "speed" / "library", "lib/crypto/aes.c")
+_stack("linux-7.3-library", "linux-7.3-units", REPO / "speed" / "units")
+
+
+def stack_below(target: Target) -> list[Target]:
+    """The targets that the queue is stacked on, the lowest first."""
+    return [*stack_below(get_target(target.below)), get_target(target.below)] if target.below else []
+
+
+def top_of_stack(target: Target) -> Target:
+    """The last queue that is stacked on this one, or itself."""
+    above = [other for other in TARGETS.values() if other.below == target.name]
+    return top_of_stack(above[0]) if above else target
 
 
 def get_target(name: str) -> Target:
