@@ -16,9 +16,9 @@ from ..common.progress import say
 from ..guests.guest import COUNTED
 from ..trees.targets import DEFAULT, TARGETS, Target
 from . import tables
-from .cells import cells, loads
 from .charts import w1_panels
 from .svg import standalone
+from .tables import cells, loads
 
 FIGURES = TOOLS / "figures"
 README = REPO / "README.md"
@@ -93,7 +93,7 @@ def texts(results: Results, counted: Results | None = None) -> Texts:
     if counted is not None:
         costs = _rows(counted)
         conditions.append(_conditions(counted, _posting(counted)))
-    chart = standalone(w1_panels(results, both), TITLE)
+    chart = standalone(w1_panels(results, {load: f"{load.rw}, {labels.block_sizes(load)}" for load in both}), TITLE)
     return Texts(_readme(rows, costs, conditions), _cover(rows, costs, conditions), chart)
 
 
@@ -132,7 +132,7 @@ def fixes(results: Results) -> str:
         line = f"{ROWS[f'series:{mode}'][1].removeprefix('series, '):20}"
         for load in of:
             cell = next((each for each in cells(results, load) if labels.cell(each) == f"series:{mode}"), None)
-            over = tables.to_same(results, cell) if cell else None
+            over = tables.over(results, cell, "same") if cell else None
             if over is None:
                 raise UserError(f"series:{mode} cannot be compared with base:{mode}: {labels.describe(load)}")
             # Three decimals: a mode should cost nothing, and a thousandth may be told.

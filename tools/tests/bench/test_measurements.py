@@ -14,7 +14,7 @@ from dmcrypt_inline.guests.environment import version
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
-    results = synthetic.results([*synthetic.w4(), *synthetic.w5()])
+    results = synthetic.results([*synthetic.of_plan("w4"), *synthetic.of_plan("w5")])
     path = tmp_path / "results.json"
     path.write_text(to_json(results))
     assert read(path) == results

@@ -74,12 +74,12 @@ def test_figures_are_written_and_then_fresh(copies: Path, capsys: pytest.Capture
 
 
 def test_counted_instructions_stand_beside_the_times(copies: Path) -> None:
-    cli.main(["figures", "--results", write(copies / "run.json", synthetic.results(synthetic.w1()))])
+    cli.main(["figures", "--results", write(copies / "run.json", synthetic.results(synthetic.of_plan("w1")))])
     environment = {**synthetic.ENVIRONMENT, "accel": "icount"}
-    loads = dict.fromkeys(cell.load for cell in synthetic.w1())
+    loads = dict.fromkeys(cell.load for cell in synthetic.of_plan("w1"))
     names = [("base", "default"), *(("series", mode) for mode in ("default", "no_read", "no_write", "both"))]
     cells = [synthetic.measurement(load, *name, 1.5 if name[1] == "both" else 1.0) for load in loads for name in names]
-    raw = [cell for cell in synthetic.w1() if cell.variant == "raw"]
+    raw = [cell for cell in synthetic.of_plan("w1") if cell.variant == "raw"]
     counted = replace(synthetic.results([*raw, *cells]), environment=environment)
     assert cli.main(["figures", "--results", write(copies / "counted.json", counted)]) == 0
     assert cli.main(["figures", "--check"]) == 0
@@ -110,7 +110,7 @@ def test_counted_instructions_stand_beside_the_times(copies: Path) -> None:
 def test_a_stale_figure_is_found(
     copies: Path, capsys: pytest.CaptureFixture[str], name: str, old: str, new: str
 ) -> None:
-    cli.main(["figures", "--results", write(copies / "run.json", synthetic.results(synthetic.w1()))])
+    cli.main(["figures", "--results", write(copies / "run.json", synthetic.results(synthetic.of_plan("w1")))])
     text = (copies / name).read_text()
     assert old in text
     (copies / name).write_text(text.replace(old, new, 1))
@@ -130,7 +130,7 @@ def test_fixes_are_compared_mode_by_mode(copies: Path) -> None:
     target = replace(TARGETS["linux-7.3"], cover=copies / "fixes.txt")
     target.cover.write_text("Cost\n----\n\n read write\nold\n\nTests\n")
     modes = ("default", "no_read", "no_write", "both")
-    loads = dict.fromkeys(cell.load for cell in synthetic.w1())
+    loads = dict.fromkeys(cell.load for cell in synthetic.of_plan("w1"))
     cells = [synthetic.measurement(load, "base", mode) for load in loads for mode in modes]
     cells += [
         synthetic.measurement(load, "series", mode, 1.25 if mode == "both" else 1.0) for load in loads for mode in modes
@@ -153,14 +153,14 @@ def test_fixes_are_compared_mode_by_mode(copies: Path) -> None:
 
 
 def test_a_missing_chart_is_found(copies: Path) -> None:
-    cli.main(["figures", "--results", write(copies / "run.json", synthetic.results(synthetic.w1()))])
+    cli.main(["figures", "--results", write(copies / "run.json", synthetic.results(synthetic.of_plan("w1")))])
     (copies / "tools" / "figures" / "w1.svg").unlink()
     assert cli.main(["figures", "--check"]) == 1
 
 
 def test_the_chart_is_a_file_of_its_own(copies: Path) -> None:
-    text = figures.texts(synthetic.results(synthetic.w1())).chart
-    assert figures.texts(synthetic.results(synthetic.w1())).chart == text  # the same on every run
+    text = figures.texts(synthetic.results(synthetic.of_plan("w1"))).chart
+    assert figures.texts(synthetic.results(synthetic.of_plan("w1"))).chart == text  # the same on every run
     assert ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
     for name in ("grey", "blue", "font", "paper", "ink"):
         assert f"var(--{name})" in text
@@ -170,11 +170,11 @@ def test_the_chart_is_a_file_of_its_own(copies: Path) -> None:
 @pytest.mark.parametrize(
     ("results", "why"),
     [
-        (synthetic.results(synthetic.w1(), cut_short="no time"), "was cut short"),
-        (synthetic.results(synthetic.w2()), "no W1 at 4k"),
-        (synthetic.results(replace(c, samples=c.samples[:4]) for c in synthetic.w1()), "cells of 4 rounds"),
-        (synthetic.results([c for c in synthetic.w1() if c.mode != "both"]), "have no series:both"),
-        (synthetic.results([c for c in synthetic.w1() if c.variant != "base"]), "have no base:default"),
+        (synthetic.results(synthetic.of_plan("w1"), cut_short="no time"), "was cut short"),
+        (synthetic.results(synthetic.of_plan("w2")), "no W1 at 4k"),
+        (synthetic.results(replace(c, samples=c.samples[:4]) for c in synthetic.of_plan("w1")), "cells of 4 rounds"),
+        (synthetic.results([c for c in synthetic.of_plan("w1") if c.mode != "both"]), "have no series:both"),
+        (synthetic.results([c for c in synthetic.of_plan("w1") if c.variant != "base"]), "have no base:default"),
         (replace(synthetic.results(), environment={**synthetic.ENVIRONMENT, "target": "x"}), "results of x"),
     ],
 )
@@ -197,12 +197,12 @@ def test_a_file_without_a_place_for_the_table_is_refused(copies: Path) -> None:
     target = replace(TARGETS["linux-5.8"], cover=copies / "cover-letter.txt")
     (copies / "cover-letter.txt").write_text("nothing\n")
     with pytest.raises(UserError, match="has no place, or several"):
-        figures.wanted(target, [synthetic.results(synthetic.w1())])
+        figures.wanted(target, [synthetic.results(synthetic.of_plan("w1"))])
 
 
 def test_the_cover_letter_stays_one(copies: Path) -> None:
     before = (copies / "cover-letter.txt").read_text()
-    cli.main(["figures", "--results", write(copies / "run.json", synthetic.results(synthetic.w1()))])
+    cli.main(["figures", "--results", write(copies / "run.json", synthetic.results(synthetic.of_plan("w1")))])
     patches = [mails.parse_mail(path.read_text()) for path in sorted((REPO / "patches").glob("*.patch"))]
     summaries = [patch.summary for patch in patches if not mails.adds_selftests(patch)]
     assert mails.cover_problems(before, summaries) == []
@@ -223,7 +223,7 @@ def test_the_check_of_the_sources(copies: Path, monkeypatch: pytest.MonkeyPatch)
     shutil.copytree(REPO / "tools", clone / "tools", ignore=ignored)
     kept = clone / "tools" / "figures"
     kept.mkdir()
-    write(kept / "linux-5.8.json", synthetic.results(synthetic.w1()))
+    write(kept / "linux-5.8.json", synthetic.results(synthetic.of_plan("w1")))
     monkeypatch.setattr(figures, "FIGURES", kept)
     monkeypatch.setattr(sources, "TOOLS", clone / "tools")
     with pytest.raises(Failed, match=r"README\.md is not what tools/figures/linux-5\.8\.json "):
