@@ -82,14 +82,13 @@ def finish(out: Path, found: Path, about: About, failed: str = "") -> ResultsFil
 
 
 def gather(lines: Sequence[Mapping[str, Any]]) -> tuple[Measurement, ...]:
-    """The samples, line by line as measure.Record has them, put together by cell.
+    """The samples, line by line as the measuring program writes them, put together by cell.
 
     Raises UserError when a cell's table is not the same in all of its samples.
     """
     found: dict[tuple[Load, str, str], tuple[str, list[Sample]]] = {}
     for line in lines:
-        load = Load(**{**line["load"], "block_sizes": tuple(line["load"]["block_sizes"])})
-        cell = (load, line["variant"], line["mode"])
+        cell = (Load.of(line["load"]), line["variant"], line["mode"])
         table, samples = found.setdefault(cell, (line["table"], []))
         if table != line["table"]:
             raise UserError(f"{line['variant']}:{line['mode']} had two tables: {table}; {line['table']}")

@@ -60,6 +60,11 @@ def test_a_disk_that_only_has_the_name_is_not_written_to(
     assert disk.read_bytes() == b"mine"
 
 
+def test_a_user_s_device_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is not there"), opened(str(tmp_path / "none"), nothing):
+        pass
+
+
 def test_the_disk_made_for_measuring_is_filled(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices._device", lambda node, _: Device(node, SIZE >> 9))
     (disk.parent / "sysfs" / "disk" / "serial").write_text(f"{SERIAL}     \n")

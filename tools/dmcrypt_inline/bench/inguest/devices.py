@@ -69,21 +69,6 @@ class Device:
         return (BLOCK / Path(self.node).resolve().name).resolve()
 
 
-def parameters(name: str) -> tuple[str, dict[str, str]]:
-    """The kind and the parameters of a device's name: ("null_blk", {"irqmode": "2"}).
-
-    Raises ValueError when a parameter is not KEY=VALUE.
-    """
-    kind, *words = name.split()
-    found = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals or not re.fullmatch(r"\w+", key):
-            raise ValueError(f"device {name!r}: {word!r} is not KEY=VALUE")
-        found[key] = value
-    return kind, found
-
-
 @contextmanager
 def opened(name: str, run: Run) -> Iterator[Device]:
     """The device `name`, ready to be measured; what was made for it is removed at the end.
@@ -94,12 +79,12 @@ def opened(name: str, run: Run) -> Iterator[Device]:
     if name.startswith("/"):
         yield _device(name, run)
         return
-    kind, settings = parameters(name)
+    kind, *words = name.split()
     if kind == "brd":
         with _ram_disk(run) as node:
             yield _device(node, run)
     elif kind == "null_blk":
-        with _null_block(settings, run) as node:
+        with _null_block(dict(word.split("=") for word in words), run) as node:
             yield _device(node, run)
     elif kind in DISKS:
         device = _emulated(kind, run)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ...common.errors import UserError
 from .measurements import RAW, Load
@@ -59,22 +58,17 @@ def read(path: Path) -> Order:
     try:
         found = json.loads(path.read_text())
         plan = found.pop("plan")
-        cells = tuple(Cell(_load(each["load"]), each["kind"], each["mode"]) for each in plan.pop("cells"))
-        variants = tuple(_variant(each, path.parent) for each in found.pop("variants"))
+        cells = tuple(Cell(Load.of(each.pop("load")), **each) for each in plan.pop("cells"))
+        variants = tuple(
+            replace(
+                Variant(**each), kinds=tuple(each["kinds"]), module=each["module"] and str(path.parent / each["module"])
+            )
+            for each in found.pop("variants")
+        )
         device = found.pop("device")
         return Order(Plan(cells=cells, **plan), variants, device=device and UserDevice(**device), **found)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(f"{path} is no order to measure: {type(error).__name__}: {error}") from error
-
-
-def _variant(found: dict[str, Any], beside: Path) -> Variant:
-    module = str(beside / found["module"]) if found["module"] else ""
-    return Variant(**{**found, "kinds": tuple(found["kinds"]), "module": module})
-
-
-def _load(found: dict[str, Any]) -> Load:
-    smallest, largest = found["block_sizes"]
-    return Load(**{**found, "block_sizes": (smallest, largest)})
 
 
 @dataclass(frozen=True)
