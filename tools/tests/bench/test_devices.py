@@ -161,67 +161,6 @@ def test_a_partition_leaves_the_queue_of_its_disk_alone(queue: Queue) -> None:
     assert queue.now() == before
 
 
-LOADS = [
-    replace(Load("W3", "sdz", NULL, 512, "randrw", (4096, 4096), 1, 1), scheduler=name) for name in ("bfq", "none")
-]
-
-
-ONLY_RAW = Variant("running", (), "", strict=True)  # has none of the cells
-
-
-def session(tmp_path: Path, cells: Sequence[Cell]) -> measure.Session:
-    order = Order(Plan("small", tuple(cells), 60.0, rounds=1), (ONLY_RAW,), "")
-    tmp_path.mkdir(exist_ok=True)
-    return measure.Session(order, tmp_path, Sampler(tmp_path, read_only=False), time.monotonic() + 60)
-
-
-def test_what_cannot_be_set_up_is_left_out(
-    tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    @contextmanager
-    def opened_disk(*_: object) -> Iterator[Device]:
-        yield queue.device()
-
-    def samples(_: object, loads: Sequence[Load], *__: object) -> list[Sample]:
-        return [Sample(1, 1.0, 1 << 20, 1, {}, {}, {}, 0) for _ in loads]
-
-    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.opened", opened_disk)
-    monkeypatch.setattr(Sampler, "samples", samples)
-    monkeypatch.setattr(Path, "write_text", refusing(errno.EINVAL, "bfq"))
-    cells = [Cell(load, RAW, RAW) for load in LOADS]
-    why = f"without {labels.describe(LOADS[0])}: /dev/sdz cannot have scheduler bfq: Invalid argument"
-    assert session(tmp_path / "both", cells).measure() == why
-    assert why in capsys.readouterr().out.splitlines()
-    lines = (tmp_path / "both" / "samples.jsonl").read_text().splitlines()
-    assert [json.loads(line)["load"]["scheduler"] for line in lines] == ["none"]
-    with pytest.raises(UserError, match="nothing could be measured: without randrw"):
-        session(tmp_path / "one", cells[:1]).measure()
-
-
-@pytest.mark.parametrize("case", [(True, 0.0, 3), (False, 1e9, 3), (True, 0.5, 4)])
-def test_the_rounds_of_the_plan_come_before_the_share_of_the_time(
-    tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch, case: tuple[bool, float, int]
-) -> None:
-    @contextmanager
-    def opened_disk(*_: object) -> Iterator[Device]:
-        yield queue.device()
-
-    def samples(_: object, runs: Sequence[object], _plan: Plan, number: int, *__: object) -> list[Sample]:
-        return [Sample(number, 1.0, number << 20, 1, {}, {}, {}, 0) for _ in runs]  # never settles
-
-    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.opened", opened_disk)
-    monkeypatch.setattr(Sampler, "samples", samples)
-    [part] = orders.parts([Cell(LOADS[1], RAW, RAW)])
-    measuring = session(tmp_path, [])
-    more, until, rounds = case
-    measuring.order = replace(measuring.order, plan=Plan("small", (), 60.0, rounds=3, more=more))
-    times = iter(range(100))
-    monkeypatch.setattr("dmcrypt_inline.bench.inguest.measure.time.monotonic", lambda: next(times) / 20)
-    measuring.deadline = 60.0
-    measuring._part(part, until)
-    assert [len(found) for found in measuring.throughput.values()] == [rounds]
-
-
 def test_null_blk_takes_large_requests_where_it_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.MODULES", tmp_path)
     monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.CONFIGFS", tmp_path)
@@ -244,30 +183,79 @@ def test_null_blk_takes_large_requests_where_it_can(tmp_path: Path, monkeypatch:
     assert (written["max_sectors"], written["irqmode"]) == ("2048", "0")
 
 
-def test_the_user_s_device_is_looked_at_again_before_it_is_opened(
-    tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    steps: list[object] = []
+LOADS = [
+    replace(Load("W3", "sdz", NULL, 512, "randrw", (4096, 4096), 1, 1), scheduler=name) for name in ("bfq", "none")
+]
+ONLY_RAW = Variant("running", (), "", strict=True)  # has none of the cells
+
+
+@pytest.fixture
+def steps(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The disk sdz can be opened, which is noted, and fio leaves samples that never settle."""
+    noted: list[object] = []
 
     @contextmanager
     def opened_disk(name: str, _: object) -> Iterator[Device]:
-        steps.append(f"opened {name}")
+        noted.append(f"opened {name}")
         yield queue.device()
 
+    def samples(_: object, runs: Sequence[object], _plan: Plan, number: int, *__: object) -> list[Sample]:
+        return [Sample(number, 1.0, number << 20, 1, {}, {}, {}, 0) for _ in runs]
+
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.opened", opened_disk)
+    monkeypatch.setattr(Sampler, "samples", samples)
+    return noted
+
+
+def session(place: Path, loads: Sequence[Load], rounds: int = 1, more: bool = True) -> measure.Session:
+    plan = Plan("small", tuple(Cell(load, RAW, RAW) for load in loads), 60.0, rounds=rounds, more=more)
+    place.mkdir(exist_ok=True)
+    return measure.Session(Order(plan, (ONLY_RAW,), ""), place, Sampler(place, read_only=False), time.monotonic() + 60)
+
+
+@pytest.mark.usefixtures("steps")
+def test_what_cannot_be_set_up_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Path, "write_text", refusing(errno.EINVAL, "bfq"))
+    why = f"without {labels.describe(LOADS[0])}: /dev/sdz cannot have scheduler bfq: Invalid argument"
+    both = session(tmp_path / "both", LOADS, more=False)
+    assert both.measure() == why
+    assert why in capsys.readouterr().out.splitlines()
+    lines = (tmp_path / "both" / "samples.jsonl").read_text().splitlines()
+    assert [json.loads(line)["load"]["scheduler"] for line in lines] == ["none"]
+    with pytest.raises(UserError, match="nothing could be measured: without randrw"):
+        session(tmp_path / "one", LOADS[:1]).measure()
+
+
+@pytest.mark.usefixtures("steps")
+@pytest.mark.parametrize(("more", "until", "rounds"), [(True, 0.0, 3), (False, 1e9, 3), (True, 0.5, 4)])
+def test_the_rounds_of_the_plan_come_before_the_share_of_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: bool, until: float, rounds: int
+) -> None:
+    measuring = session(tmp_path, LOADS[1:], rounds=3, more=more)
+    [part] = orders.parts(measuring.order.plan.cells)
+    times = iter(range(100))
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.measure.time.monotonic", lambda: next(times) / 20)
+    measuring.deadline = 60.0
+    measuring._part(part, until)
+    assert [len(found) for found in measuring.throughput.values()] == [rounds]
+
+
+def test_the_user_s_device_is_looked_at_again_before_it_is_opened(
+    tmp_path: Path, steps: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def check_again(device: UserDevice, _: object, *, writes: bool) -> None:
         steps.append((device, writes))
         if len(steps) > 2:
             raise UserError("another device")
 
-    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.opened", opened_disk)
     monkeypatch.setattr("dmcrypt_inline.bench.inguest.measure.check_again", check_again)
-    monkeypatch.setattr(Sampler, "samples", lambda *_: [Sample(1, 1.0, 1 << 20, 1, {}, {}, {}, 0)])
     device = UserDevice("/dev/sdz", 2048)
-    plan = Plan("small", tuple(Cell(replace(load, scheduler=""), RAW, RAW) for load in LOADS), 60.0, rounds=1)
-    cells = [replace(cell, load=replace(cell.load, cpu_load=n)) for n, cell in enumerate(plan.cells)]  # two parts
-    order = Order(replace(plan, cells=tuple(cells)), (ONLY_RAW,), "", False, device)
+    loads = [replace(load, scheduler="", cpu_load=number) for number, load in enumerate(LOADS)]  # two parts
+    plan = session(tmp_path, loads, more=False).order.plan
     with pytest.raises(UserError, match="another device"):
-        measure.measure(order, tmp_path / "results")
+        measure.measure(Order(plan, (ONLY_RAW,), "", False, device), tmp_path / "results")
     assert steps == [(device, False), "opened /dev/sdz", (device, False)]
 
 
