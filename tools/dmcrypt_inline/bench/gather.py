@@ -19,14 +19,6 @@ from .inguest.workloads import Plan
 
 
 @dataclass(frozen=True)
-class ResultsFile:
-    """Where a run left its results, and what they are."""
-
-    path: Path
-    results: Results
-
-
-@dataclass(frozen=True)
 class About:
     """What is known of a run besides its samples; `begin` is the monotonic clock (seconds) when it was `started`."""
 
@@ -53,10 +45,10 @@ def kept_on_failure(out: Path, found: Path, about: About) -> Iterator[None]:
         raise
 
 
-def finish(out: Path, found: Path, about: About, failed: str = "") -> ResultsFile:
+def finish(out: Path, found: Path, about: About, failed: str = "") -> Path:
     """Write the results of what the measuring program left in `found`, and keep fio's documents beside them.
 
-    `failed` says why it did not get to its end, "" when it did.
+    Returns the results file. `failed` says why it did not get to its end, "" when it did.
     """
     try:
         text = (found / "samples.jsonl").read_text()
@@ -78,7 +70,7 @@ def finish(out: Path, found: Path, about: About, failed: str = "") -> ResultsFil
     if cut_short:
         say(f"cut short: {cut_short}")
     say(f"{len(lines)} samples of {len(results.measurements)} cells in {seconds:.0f} s; results: {path}")
-    return ResultsFile(path, results)
+    return path
 
 
 def gather(lines: Sequence[Mapping[str, Any]]) -> tuple[Measurement, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..bench.inguest import labels, measurements
 from ..bench.inguest.measurements import RAW, Load, Results
-from ..bench.inguest.stats import ERROR, FEW, METRICS, Metric, Ratio, between, direction, word
+from ..bench.inguest.stats import ERROR, FEW, METRICS, Metric, Ratio, between
 from ..common.errors import UserError
 from ..common.progress import say
 from .tables import over
@@ -18,16 +18,19 @@ SAME = ("kernel_release", "kernel_flavour", "accel", "cpu", "modules")  # of the
 
 @dataclass(frozen=True)
 class Comparison:
-    """One cell of both files: its ratio to `reference` in each, how many times the first the second is, the verdict."""
+    """One cell of both files: its ratio to `reference` in each, and how many times the first the second is."""
 
     load: Load
     cell: str
     reference: str
     first: Ratio
     second: Ratio
-    times: float
-    interval: tuple[float, float] | None
-    verdict: str
+    times: Ratio
+
+    def verdict(self, metric: Metric) -> str:
+        """In the metric's word, or that there are too few rounds to tell."""
+        few = f"{FEW}: {self.first.rounds} and {self.second.rounds}"
+        return self.times.verdict(metric) if self.times.interval else few
 
 
 def _ratios(results: Results, metric: Metric) -> dict[tuple[Load, str, str], Ratio]:
@@ -48,10 +51,7 @@ def rows(first: Results, second: Results, metric: Metric) -> list[Comparison]:
     found = []
     for (load, cell, reference), one in _ratios(first, metric).items():
         if (other := others.get((load, cell, reference))) is not None:
-            times, interval = between(one, other)
-            few = f"{FEW}: {one.rounds} and {other.rounds}"
-            verdict = word(direction(interval), metric) if interval else few
-            found.append(Comparison(load, cell, reference, one, other, times, interval, verdict))
+            found.append(Comparison(load, cell, reference, one, other, between(one, other)))
     return found
 
 
@@ -65,11 +65,11 @@ def render(found: Sequence[Comparison], metric: Metric, notes: Sequence[str]) ->
         lines += ["", f"{load.workload}: {labels.describe(load)}"]
         lines += [f"  {'':30}{'over':14}{'A':>24}{'B':>24}{'B/A':>24}  of these two boots"]
         for row in (each for each in found if each.load == load):
-            interval = " ({} to {})".format(*map(labels.figure, row.interval)) if row.interval else ""
+            interval = " ({} to {})".format(*map(labels.figure, row.times.interval)) if row.times.interval else ""
             ratios = f"{labels.with_range(row.first.spread):>24}{labels.with_range(row.second.spread):>24}"
-            quotient = f"{labels.figure(row.times)}{interval}"
-            lines.append(f"  {row.cell:30}{row.reference:14}{ratios}{quotient:>24}  {row.verdict}")
-    told = sum(row.verdict in (metric.more, metric.less) for row in found)
+            quotient = f"{labels.figure(row.times.spread.median)}{interval}"
+            lines.append(f"  {row.cell:30}{row.reference:14}{ratios}{quotient:>24}  {row.verdict(metric)}")
+    told = sum(bool(row.times.direction) for row in found)
     lines += ["", f"{len(found)} cells, {told} with a difference; where there is none at all, up to"]
     lines += [f"{float(len(found) * ERROR):.0f} of them would be called different by chance."]
     lines += ["Each file is one boot: what differs from boot to boot is not in these intervals."]

@@ -229,19 +229,6 @@ def measured() -> list[Target]:
     return [target for target in TARGETS.values() if results_of(target).is_file()]
 
 
-def stale() -> list[str]:
-    """What is not what its results file says, one line a file."""
-    found = []
-    for target in measured():
-        for path, text in wanted(target, kept(target)).items():
-            if not path.is_file() or path.read_text() != text:
-                found.append(
-                    f"{path.relative_to(REPO)} is not what {results_of(target).relative_to(REPO)}"
-                    " (and what lies beside it) says: run tools/dmcrypt-inline figures"
-                )
-    return found
-
-
 def keep(results_file: Path, target: Target) -> None:
     """Make a results file the one of the target's figures: its W1 with sectors of 512 bytes, which they are made of.
 
@@ -282,8 +269,15 @@ def write() -> int:
 
 
 def check() -> int:
-    """Say which files are stale; status 1 when one is."""
-    found = stale()
-    for line in found:
-        say(line)
-    return 1 if found else 0
+    """Say which files are not what their results file says; status 1 when one is."""
+    status = 0
+    for target in measured():
+        for path, text in wanted(target, kept(target)).items():
+            if not path.is_file() or path.read_text() != text:
+                status = 1
+                source = results_of(target).relative_to(REPO)
+                say(
+                    f"{path.relative_to(REPO)} is not what {source} (and what lies beside it) says:"
+                    " run tools/dmcrypt-inline figures"
+                )
+    return status

@@ -222,10 +222,12 @@ def test_a_run_is_written_and_read_back(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no results that can be read"):
         finish(tmp_path, found, about)
     (found / "end.json").write_text('{"cut_short": "the time limit"}')
-    outcome = finish(tmp_path, found, about)
-    assert outcome.path == tmp_path / "quick-20260101-000000.json"
-    assert measurements.read(outcome.path) == outcome.results
-    assert outcome.results.cut_short == "the time limit"
+    path = finish(tmp_path, found, about)
+    assert path == tmp_path / "quick-20260101-000000.json"
+    results = measurements.read(path)
+    assert results.cut_short == "the time limit"
+    [cell] = results.measurements
+    assert [sample.round for sample in cell.samples] == [1, 2]
     assert (tmp_path / "quick-20260101-000000.raw" / "00000.json").read_text() == REAL
 
 

@@ -114,15 +114,15 @@ def test_references_are_cells_of_the_same_load() -> None:
 
 def test_two_boots_are_told_apart_only_by_their_ratios() -> None:
     first, same = plain([2.0, 2.1, 1.9, 2.0, 2.05]), plain([2.02, 2.1, 1.95, 1.98])
-    times, interval = between(first, same)
-    assert interval is not None
-    assert interval[0] < 1 < interval[1]
-    assert times == pytest.approx(1.0, abs=0.02)
-    times, interval = between(first, plain([3.0, 3.1, 2.9, 3.0]))
-    assert times == pytest.approx(1.5, abs=0.02)
-    assert interval is not None
-    assert interval[0] > 1
-    assert between(plain([2.0, 2.0]), plain([3.0, 3.0])) == (1.5, None)
+    found = between(first, same)
+    assert found.interval is not None
+    assert found.direction == 0
+    assert found.spread.median == pytest.approx(1.0, abs=0.02)
+    found = between(first, plain([3.0, 3.1, 2.9, 3.0]))
+    assert found.direction == 1
+    assert found.spread.median == pytest.approx(1.5, abs=0.02)
+    found = between(plain([2.0, 2.0]), plain([3.0, 3.0]))
+    assert (found.spread.median, found.interval) == (1.5, None)
 
 
 @pytest.mark.parametrize(("name", "ios", "told"), [("p99.9", 9999, False), ("p99.9", 10001, True), ("p50", 21, True)])
