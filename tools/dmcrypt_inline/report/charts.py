@@ -9,7 +9,7 @@ from typing import Any
 from ..bench.inguest import labels
 from ..bench.inguest.measurements import RAW, Load, Measurement, Results, Sample
 from ..bench.inguest.stats import METRICS, THROUGHPUT, Metric, Spread, added, default_of, ratio, raw_of, spread, values
-from .svg import Row, bars, dots, lines
+from .svg import Row, bars, lines
 from .tables import apart, cells, loads, setting
 
 FOUR_K = 4096
@@ -120,34 +120,18 @@ def _bar_panels(
             yield bars(f"{name}-{number}", apart(load, used), unit, rows)
 
 
-def _sizes(wanted: Wanted, results: Results, name: str, group: Sequence[Load], used: Sequence[Load]) -> Iterable[str]:
-    """A row a cell, in it a dot a block size."""
-    kinds = {labels.block_sizes(load): shown(results, load, wanted.metric) for load in group}
-    yield from _dots(name, apart(group[0], used, wanted.field), wanted.metric.unit, kinds)
-
-
-def _tails(wanted: Wanted, results: Results, name: str, group: Sequence[Load], used: Sequence[Load]) -> Iterable[str]:
-    """A panel a load, in it a row a cell with a dot a percentile."""
-    for number, load in enumerate(group):
-        kinds = {percentile: shown(results, load, METRICS[percentile]) for percentile in PERCENTILES}
-        yield from _dots(f"{name}-{number}", apart(load, used), wanted.metric.unit, kinds)
-
-
-def _dots(name: str, title: str, unit: str, kinds: Mapping[str, Mapping[str, Spread]]) -> Iterable[str]:
-    told = {kind: values for kind, values in kinds.items() if values}
-    if told:
-        yield dots(name, title, unit, told)
-
-
 def _lines(wanted: Wanted, results: Results, name: str, group: Sequence[Load], used: Sequence[Load]) -> Iterable[str]:
-    """A line a cell over the field that grows."""
+    """A line a cell over the field that grows; bars where it does not."""
+    if len(group) == 1:
+        yield from _bars(wanted, results, name, group, used)
+        return
     sizes = wanted.field == "block_sizes"
     series: dict[str, dict[float, Spread]] = {}
     for load in group:
         place = load.block_sizes[1] if sizes else getattr(load, wanted.field)
         for cell, value in shown(results, load, wanted.metric).items():
             series.setdefault(cell, {})[place] = value
-    if series and len(group) > 1:
+    if series:
         title = apart(group[0], used, wanted.field)
         tick = (lambda place: labels.size(int(place))) if sizes else "{:g}".format
         yield lines(name, title, wanted.metric.unit, series, across=GROWING[wanted.field], tick=tick)
@@ -166,7 +150,6 @@ def _latency_in_4k(load: Load, sample: Sample) -> float:
     return METRICS["p50"].value(load, sample) / _in_4k(load)
 
 
-PERCENTILES = ("p50", "p99", "p99.9")
 GROWING = {
     "max_sectors_kb": "largest request, KiB (max_sectors_kb)",
     "queue_depth": "queue depth",
@@ -182,12 +165,15 @@ LESS_RAW = "The median access time less that of the raw device in the same round
 WITHOUT = "What kept CPUs busy beside the load is not in it."
 CHARTS = (
     Wanted("w1", "W1", "Throughput of one job", _w1, text=IN_BRACKETS),
-    Wanted("w2-throughput", "W2", "Throughput", _sizes, THROUGHPUT, "block_sizes", "A dot a block size."),
-    Wanted("w2-iops", "W2", "IOPS normalised to 4k", _sizes, IOPS_4K, "block_sizes", FACTORS),
-    Wanted("w2-latency", "W2", "Latency normalised to 4k", _sizes, LATENCY_4K, "block_sizes", DIVIDED),
+    Wanted("w2-throughput", "W2", "Throughput", _lines, THROUGHPUT, "block_sizes"),
+    Wanted("w2-iops", "W2", "IOPS normalised to 4k", _lines, IOPS_4K, "block_sizes", FACTORS),
+    Wanted("w2-latency", "W2", "Latency normalised to 4k", _lines, LATENCY_4K, "block_sizes", DIVIDED),
     Wanted("w3-schedulers", "W3", "I/O schedulers", _bars, field="scheduler"),
     Wanted("w3-requests", "W3", "Request size", _lines, field="max_sectors_kb"),
-    Wanted("w4-latency", "W4", "Access time", _tails, METRICS["p50"], text="A dot a percentile."),
+    *(
+        Wanted(f"w4-{percentile}", "W4", f"Access time: {percentile}", _bars, METRICS[percentile])
+        for percentile in ("p50", "p99", "p99.9")
+    ),
     Wanted("w4-added", "W4", "Added access time", _more, METRICS["p50"], text=LESS_RAW),
     Wanted("w5-throughput", "W5", "Throughput of a mixed load", _bars),
     Wanted("w5-p99", "W5", "99th percentile of the latency of a mixed load", _bars, METRICS["p99"]),

@@ -1,4 +1,4 @@
-"""Panels of charts as SVG text: bars, dots, lines. matplotlib is imported only when one is drawn.
+"""Panels of charts as SVG text: bars and lines. matplotlib is imported only when one is drawn.
 
 A panel is narrow enough for a phone; wide pages put several side by side. Text stays
 text, in the page's own font. Colours are style sheet variables, for light and dark
@@ -28,7 +28,7 @@ WIDTH = 360  # points, which are the SVG's own unit: about a phone's width in pi
 INCH = 72  # points
 TITLE_WIDTH = 52  # characters that fit over a panel
 EDGE = 8  # points around the panels of a file of its own
-ROW = 21  # points, of one row of bars or dots
+ROW = 21  # points, of one bar
 MARKER, STROKE = 5.0, 1.4  # points
 STYLE: Any = {  # of type Any: matplotlib knows its keys by name
     "svg.fonttype": "none",
@@ -77,8 +77,6 @@ SKY = Colour("sky", "#2788bd", "#74c8f7", "^")
 GREEN = Colour("green", "#008a63", "#35d0a0", "<")
 BLUE = Colour("blue", "#005f99", "#4b9fe3", "D")
 COLOURS = (GREY, VERMILION, AMBER, PURPLE, BROWN, SKY, GREEN, BLUE)
-
-KINDS = (SKY, AMBER, PURPLE, GREEN, GREY)  # of dots
 
 # The cells that every run has; others take what is left, in their order.
 SERIES = ("default", "same_cpu", "submit_from_crypt_cpus", "no_read", "no_write", "both")
@@ -212,30 +210,6 @@ def bars(name: str, title: str, unit: str, rows: Sequence[Row]) -> str:
         return _panel(figure, axes, name, title)
 
 
-def dots(name: str, title: str, unit: str, kinds: Mapping[str, Mapping[str, Spread]]) -> str:
-    """A row a cell, in it a dot of each kind that has the cell, over a logarithmic scale."""
-    cells = list(dict.fromkeys(cell for values in kinds.values() for cell in values))
-    with _canvas(name, 95 + (ROW + 4) * len(cells)) as (figure, axes):
-        for (kind, values), colour in zip(kinds.items(), KINDS):
-            axes.errorbar(
-                [value.median for value in values.values()],
-                [cells.index(cell) for cell in values],
-                xerr=_around(list(values.values())),
-                fmt=colour.marker,
-                markersize=MARKER * colour.weight,
-                color=colour.light,
-                label=kind,
-            )
-        for place in range(len(cells)):
-            axes.axhline(place, color="#000000", alpha=0.12, linewidth=0.8, zorder=0)
-        _rows(axes, cells)
-        axes.set_xscale("log")
-        _plain_ticks(axes, "x", [value for values in kinds.values() for value in values.values()])
-        axes.set_xlabel(unit)
-        _legend(figure)
-        return _panel(figure, axes, name, title)
-
-
 def lines(
     name: str,
     title: str,
@@ -248,7 +222,7 @@ def lines(
     """A line a cell over the places, both scales logarithmic; `across` says what places are, `tick` names one."""
     places = sorted({place for points in series.values() for place in points})
     colours = of_cells(list(series))
-    with _canvas(name, 265) as (figure, axes):
+    with _canvas(name, 235 + 15 * ((len(series) + 1) // 2)) as (figure, axes):  # with the legend
         for cell, points in series.items():
             axes.errorbar(
                 list(points),
@@ -267,23 +241,19 @@ def lines(
         axes.set_xlabel(across)
         axes.set_ylabel(unit)
         axes.set_yscale("log")
-        _plain_ticks(axes, "y", [value for points in series.values() for value in points.values()])
-        _legend(figure)
+        _plain_ticks(axes, [value for points in series.values() for value in points.values()])
+        figure.legend(loc="outside lower left", ncols=2)
         return _panel(figure, axes, name, title)
 
 
-def _legend(figure: Figure) -> None:
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower left", ncols=3 if max(map(len, labels)) < 12 else 2)
-
-
-def _plain_ticks(axes: Axes, which: str, values: Sequence[Spread]) -> None:
+def _plain_ticks(axes: Axes, values: Sequence[Spread]) -> None:
     """Marks of a logarithmic scale as plain numbers, more of them where it spans little."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415
 
     low, high = min(value.low for value in values), max(value.high for value in values)
-    axis = axes.xaxis if which == "x" else axes.yaxis
     subs = (1.0,) if high / low > 300 else (1.0, 3.0) if high / low > 30 else (1.0, 2.0, 5.0)
-    axis.set_major_locator(LogLocator(subs=subs))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}" if value >= 10000 else f"{value:.10g}"))
-    axis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_locator(LogLocator(subs=subs))
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:,.10g}" if value >= 10000 else f"{value:.10g}")
+    )
+    axes.yaxis.set_minor_formatter(NullFormatter())

@@ -61,10 +61,9 @@ def test_parts_share_a_mapping_and_keep_every_cell() -> None:
 def test_a_part_counts_the_samples_of_a_round() -> None:
     (part,) = orders.parts(PLANS["quick"].cells)
     assert part.count([BASE_VARIANT, SERIES]) == 2 * (1 + 1 + 4)
-    assert part.modes(BASE_VARIANT) == ("default",)
-    assert not part.measures(part.loads[0], BASE_VARIANT, "both")
-    assert all(part.has_raw(load) for load in part.loads)
-    assert not any(part.has_raw(load) for part in orders.parts(PLANS["curves"].cells) for load in part.loads)
+    assert part.of(BASE_VARIANT) == {"default": list(part.loads)}
+    assert part.raw() == list(part.loads)
+    assert not any(part.raw() for part in orders.parts(PLANS["curves"].cells))
     # The running kernel is measured once where base and queue both are.
     assert part.count([Variant("running", ALL_KINDS, "", strict=False)]) == 2 * (1 + 4)
 

@@ -62,7 +62,7 @@ def test_the_raw_device_is_shown_with_every_cipher() -> None:
     null = replace(POSTING, workload="W2")
     real = replace(null, cipher="aes-xts-plain64")
     results = synthetic.results([*run([null]).measurements, measurement(real, "series", "both")])
-    assert titles(drawn(results)["w2-throughput"]) == ["null cipher", "aes-xts-plain64"]
+    assert titles(drawn(results)["w2-throughput"]) == ["null cipher", "aes-xts-plain64"]  # of bars: one size
     assert list(shown(results, real, METRICS["p50"])) == ["raw", "series:both"]
 
 

@@ -143,13 +143,13 @@ class Session:
         """
         forth = number % 2 == 1
         first = self.order.variants[0]
-        raw = [(load, Place(RAW, RAW, device.node, "")) for load in loads if part.has_raw(load)]
+        raw = [(load, Place(RAW, RAW, device.node, "")) for load in part.raw() if load in loads]
         for variant in self.order.variants if forth else reversed(self.order.variants):
-            modes = [mode for mode in part.modes(variant) if self._knows(variant, mode, device)]
+            modes = {mode: of for mode, of in part.of(variant).items() if self._knows(variant, mode, device)}
             runs: list[tuple[Load, Place]] = []
             with ExitStack() as stack:
                 for mode in modes if forth else reversed(modes):
-                    wanted = [load for load in loads if part.measures(load, variant, mode)]
+                    wanted = [load for load in loads if load in modes[mode]]
                     if wanted:
                         node, table = stack.enter_context(
                             mappings.mapped(

@@ -82,27 +82,20 @@ class Part:
         """The loads in the plan's order."""
         return tuple(dict.fromkeys(cell.load for cell in self.cells))
 
-    def modes(self, variant: Variant) -> tuple[str, ...]:
-        """The modes in which the variant is measured, in the plan's order."""
-        return tuple(dict.fromkeys(cell.mode for cell in self.cells if cell.kind in variant.kinds))
+    def of(self, variant: Variant) -> dict[str, list[Load]]:
+        """The modes in which the variant is measured, in the plan's order, and the loads of each."""
+        found: dict[str, list[Load]] = {}
+        for load, mode in dict.fromkeys((cell.load, cell.mode) for cell in self.cells if cell.kind in variant.kinds):
+            found.setdefault(mode, []).append(load)
+        return found
 
-    def measures(self, load: Load, variant: Variant, mode: str) -> bool:
-        """Whether this is one of the cells."""
-        return any(Cell(load, kind, mode) in self.cells for kind in variant.kinds)
-
-    def has_raw(self, load: Load) -> bool:
-        """Whether the load is measured on the device itself too."""
-        return Cell(load, RAW, RAW) in self.cells
+    def raw(self) -> list[Load]:
+        """The loads that are measured on the device itself too."""
+        return [load for load in self.loads if Cell(load, RAW, RAW) in self.cells]
 
     def count(self, variants: Sequence[Variant]) -> int:
         """How many samples a round takes."""
-        raw = sum(self.has_raw(load) for load in self.loads)
-        return raw + sum(
-            self.measures(load, variant, mode)
-            for variant in variants
-            for mode in self.modes(variant)
-            for load in self.loads
-        )
+        return len(self.raw()) + sum(len(loads) for variant in variants for loads in self.of(variant).values())
 
 
 def parts(cells: Sequence[Cell]) -> list[Part]:
