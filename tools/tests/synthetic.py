@@ -30,13 +30,9 @@ def measurement(load: Load, variant: str, mode: str, speed: float = 1.0, rounds:
         taken = service / speed * (1 + chance.uniform(-NOISE, NOISE))
         parallel = min(load.queue_depth * load.jobs, 4) ** 0.7
         ios = int(SECONDS * 1e6 / taken * parallel)
-        busy = {"jobs": 0.3, "softirq": 0.05, "irq": 0.02, "other_threads": 0.1, "cryptd": 0.0}
-        busy["kcryptd"] = 0.4 if mode in ("default", "same_cpu", "submit_from_crypt_cpus") else 0.05
-        busy["write_thread"] = 0.1 if busy["kcryptd"] > 0.1 and load.rw != "read" else 0.0
-        if variant == RAW:
-            busy |= {"kcryptd": 0.0, "write_thread": 0.0}
-        contexts = {name: part * SECONDS for name, part in busy.items()}
-        cpu = {"user": 0.1 * SECONDS, "softirq": contexts["softirq"], "irq": contexts["irq"]}
+        kcryptd = {RAW: 0.0, "no_read": 0.1, "no_write": 0.1, "both": 0.1}.get(mode, 0.8)
+        contexts = {"jobs": 0.6, "softirq": 0.1, "irq": 0.04, "kcryptd": kcryptd, "write_thread": 0.0, "cryptd": 0.0}
+        cpu = {"user": 0.2, "softirq": contexts["softirq"], "irq": contexts["irq"]}
         cpu["system"] = sum(contexts.values()) - sum(cpu.values())
         at = taken * load.queue_depth * load.jobs / parallel
         latency = {"p50": at, "mean": at * 1.1, "p99": at * 2.5, "p99.9": at * 6}

@@ -15,35 +15,27 @@ from .tables import apart, cells, loads, setting
 FOUR_K = 4096
 
 
-@dataclass(frozen=True)
-class Chart:
-    """One figure of the report: `text` says what was done and how to read it; `panels` are SVG elements."""
-
-    name: str
-    workload: str
-    title: str
-    text: str
-    panels: tuple[str, ...]
-
-
 Value = Callable[[Results, Measurement, Metric], Spread | None]  # what is shown of a cell
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A chart to draw: what `Chart` has, the function that draws panels of a group of loads, and what of each cell.
+class Chart:
+    """A figure of the report: of which workload, what it shows of each cell, and the function that draws its panels.
 
-    `draw` gets the panels' name, the group and all loads of the chart, from which it is
-    told apart. The loads of a group differ in `field` only; "": all of the workload are one.
+    `draw` gets the panels' name, a group of loads and all loads of the chart, from which
+    it is told apart. The loads of a group differ in `field` only; "": all of the workload
+    are one. `text` says how to read it. `panels` are SVG elements, once it is drawn.
     """
 
     name: str
     workload: str
     title: str
-    draw: Callable[[Wanted, Results, str, Sequence[Load], Sequence[Load]], Iterable[str]]
+    draw: Callable[[Chart, Results, str, Sequence[Load], Sequence[Load]], Iterable[str]]
     metric: Metric = THROUGHPUT
     field: str = ""
     text: str = ""
+    value: Value | None = None  # default: over_samples
+    panels: tuple[str, ...] = ()
 
 
 def over_samples(_results: Results, cell: Measurement, metric: Metric) -> Spread | None:
@@ -95,46 +87,34 @@ def w1_panels(results: Results, titles: Mapping[Load, str]) -> list[str]:
     return drawn
 
 
-def _w1(_: Wanted, results: Results, _name: str, group: Sequence[Load], used: Sequence[Load]) -> list[str]:
+def _w1(_: Chart, results: Results, _name: str, group: Sequence[Load], used: Sequence[Load]) -> list[str]:
     return w1_panels(results, {load: apart(load, used) for load in group})
 
 
-def _bars(wanted: Wanted, results: Results, name: str, group: Sequence[Load], used: Sequence[Load]) -> Iterable[str]:
+def _bars(chart: Chart, results: Results, name: str, group: Sequence[Load], used: Sequence[Load]) -> Iterable[str]:
     """A panel a load, in it a bar a cell."""
-    found = {load: shown(results, load, wanted.metric) for load in group}
-    return _bar_panels(name, wanted.metric.unit, found, used)
-
-
-def _more(wanted: Wanted, results: Results, name: str, group: Sequence[Load], used: Sequence[Load]) -> Iterable[str]:
-    """The same of how much is added to the raw device."""
-    found = {load: shown(results, load, wanted.metric, over_raw) for load in group}
-    return _bar_panels(name, f"{wanted.metric.unit} more than raw", found, used)
-
-
-def _bar_panels(
-    name: str, unit: str, found: Mapping[Load, Mapping[str, Spread]], used: Sequence[Load]
-) -> Iterable[str]:
-    for number, (load, each) in enumerate(found.items()):
-        rows = [Row(cell, value, labels.figure(value.median)) for cell, value in each.items()]
+    for number, load in enumerate(group):
+        found = shown(results, load, chart.metric, chart.value or over_samples)
+        rows = [Row(cell, value, labels.figure(value.median)) for cell, value in found.items()]
         if rows:
-            yield bars(f"{name}-{number}", apart(load, used), unit, rows)
+            yield bars(f"{name}-{number}", apart(load, used), chart.metric.unit, rows)
 
 
-def _lines(wanted: Wanted, results: Results, name: str, group: Sequence[Load], used: Sequence[Load]) -> Iterable[str]:
+def _lines(chart: Chart, results: Results, name: str, group: Sequence[Load], used: Sequence[Load]) -> Iterable[str]:
     """A line a cell over the field that grows; bars where it does not."""
     if len(group) == 1:
-        yield from _bars(wanted, results, name, group, used)
+        yield from _bars(chart, results, name, group, used)
         return
-    sizes = wanted.field == "block_sizes"
+    sizes = chart.field == "block_sizes"
     series: dict[str, dict[float, Spread]] = {}
     for load in group:
-        place = load.block_sizes[1] if sizes else getattr(load, wanted.field)
-        for cell, value in shown(results, load, wanted.metric).items():
+        place = load.block_sizes[1] if sizes else getattr(load, chart.field)
+        for cell, value in shown(results, load, chart.metric).items():
             series.setdefault(cell, {})[place] = value
     if series:
-        title = apart(group[0], used, wanted.field)
+        title = apart(group[0], used, chart.field)
         tick = (lambda place: labels.size(int(place))) if sizes else "{:g}".format
-        yield lines(name, title, wanted.metric.unit, series, across=GROWING[wanted.field], tick=tick)
+        yield lines(name, title, chart.metric.unit, series, across=GROWING[chart.field], tick=tick)
 
 
 def _in_4k(load: Load) -> float:
@@ -164,22 +144,22 @@ DIVIDED = "The median, divided by 16 for 64k and by 256 for 1M."
 LESS_RAW = "The median access time less that of the raw device in the same round."
 WITHOUT = "What kept CPUs busy beside the load is not in it."
 CHARTS = (
-    Wanted("w1", "W1", "Throughput of one job", _w1, text=IN_BRACKETS),
-    Wanted("w2-throughput", "W2", "Throughput", _lines, THROUGHPUT, "block_sizes"),
-    Wanted("w2-iops", "W2", "IOPS normalised to 4k", _lines, IOPS_4K, "block_sizes", FACTORS),
-    Wanted("w2-latency", "W2", "Latency normalised to 4k", _lines, LATENCY_4K, "block_sizes", DIVIDED),
-    Wanted("w3-schedulers", "W3", "I/O schedulers", _bars, field="scheduler"),
-    Wanted("w3-requests", "W3", "Request size", _lines, field="max_sectors_kb"),
+    Chart("w1", "W1", "Throughput of one job", _w1, text=IN_BRACKETS),
+    Chart("w2-throughput", "W2", "Throughput", _lines, THROUGHPUT, "block_sizes"),
+    Chart("w2-iops", "W2", "IOPS normalised to 4k", _lines, IOPS_4K, "block_sizes", FACTORS),
+    Chart("w2-latency", "W2", "Latency normalised to 4k", _lines, LATENCY_4K, "block_sizes", DIVIDED),
+    Chart("w3-schedulers", "W3", "I/O schedulers", _bars, field="scheduler"),
+    Chart("w3-requests", "W3", "Request size", _lines, field="max_sectors_kb"),
     *(
-        Wanted(f"w4-{percentile}", "W4", f"Access time: {percentile}", _bars, METRICS[percentile])
+        Chart(f"w4-{percentile}", "W4", f"Access time: {percentile}", _bars, METRICS[percentile])
         for percentile in ("p50", "p99", "p99.9")
     ),
-    Wanted("w4-added", "W4", "Added access time", _more, METRICS["p50"], text=LESS_RAW),
-    Wanted("w5-throughput", "W5", "Throughput of a mixed load", _bars),
-    Wanted("w5-p99", "W5", "99th percentile of the latency of a mixed load", _bars, METRICS["p99"]),
-    Wanted("w5-cost", "W5", "CPU time per GiB", _bars, METRICS["cpu"], text=WITHOUT),
+    Chart("w4-added", "W4", "Added access time", _bars, METRICS["p50"], text=LESS_RAW, value=over_raw),
+    Chart("w5-throughput", "W5", "Throughput of a mixed load", _bars),
+    Chart("w5-p99", "W5", "99th percentile of the latency of a mixed load", _bars, METRICS["p99"]),
+    Chart("w5-cost", "W5", "CPU time per GiB", _bars, METRICS["cpu"], text=WITHOUT),
     *(
-        Wanted(f"curves-{field}-{key}", "curves", f"{title} over {GROWING[field]}", _lines, METRICS[key], field)
+        Chart(f"curves-{field}-{key}", "curves", f"{title} over {GROWING[field]}", _lines, METRICS[key], field)
         for field in ("queue_depth", "jobs", "block_sizes")
         for key, title in (("throughput", "Throughput"), ("cpu", "CPU time per GiB"))
     ),
@@ -189,14 +169,13 @@ CHARTS = (
 def charts(results: Results) -> list[Chart]:
     """All charts that these results have the figures for."""
     found = []
-    for wanted in CHARTS:
-        of = loads(results, wanted.workload)
-        together = groups(of, wanted.field) if wanted.field else [of]
+    for chart in CHARTS:
+        of = loads(results, chart.workload)
+        together = groups(of, chart.field) if chart.field else [of]
         used = [load for group in together for load in group]
         panels: list[str] = []
         for number, group in enumerate(together):
-            panels += wanted.draw(wanted, results, f"{wanted.name}-{number}", group, used)
+            panels += chart.draw(chart, results, f"{chart.name}-{number}", group, used)
         if panels:
-            text = f"{setting(used)}. {wanted.text}".strip()
-            found.append(Chart(wanted.name, wanted.workload, wanted.title, text, tuple(panels)))
+            found.append(replace(chart, text=f"{setting(used)}. {chart.text}".strip(), panels=tuple(panels)))
     return found

@@ -93,10 +93,8 @@ def _reading() -> list[str]:
 
 
 def _notes(results: Results) -> str:
-    if not results.cut_short:
-        return ""
-    why = escape(results.cut_short)
-    return f'<p class="note">This run was cut short: {why}. Cells are missing or have few samples.</p>'
+    why = f"This run was cut short: {escape(results.cut_short)}. Cells are missing or have few samples."
+    return f'<p class="note">{why}</p>' if results.cut_short else ""
 
 
 def facts(results: Results) -> list[tuple[str, str]]:
