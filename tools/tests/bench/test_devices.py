@@ -15,7 +15,7 @@ import pytest
 
 from dmcrypt_inline.bench import guest_run
 from dmcrypt_inline.bench.inguest import labels, measure, orders
-from dmcrypt_inline.bench.inguest.devices import DISKS, SERIAL, SIZE, Device, Disk, Unsupported, opened, set_up
+from dmcrypt_inline.bench.inguest.devices import DISKS, SERIAL, SIZE, Device, Unsupported, opened, set_up
 from dmcrypt_inline.bench.inguest.measurements import RAW, Load, Sample
 from dmcrypt_inline.bench.inguest.orders import Order, Variant
 from dmcrypt_inline.bench.inguest.sampling import Sampler
@@ -32,12 +32,12 @@ def nothing(argv: Sequence[str]) -> Completed:
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The disk "nvme" is a file, and has an empty directory in sysfs."""
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.DEV", tmp_path)
     node = tmp_path / "disk"
     node.write_bytes(b"mine")
     (tmp_path / "sysfs" / "disk").mkdir(parents=True)
     monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.BLOCK", tmp_path / "sysfs")
-    monkeypatch.setitem(DISKS, "nvme", Disk("disk", "serial"))
-    monkeypatch.setattr(Disk, "node", str(node))
+    monkeypatch.setitem(DISKS, "nvme", ("disk", "serial"))
     return node
 
 
@@ -122,6 +122,13 @@ def refusing(code: int, value: str) -> Callable[[Path, str], int]:
     return write_text
 
 
+def test_a_queue_is_put_back(queue: Queue) -> None:
+    before = queue.now()
+    with set_up(queue.device(), "kyber", 8):
+        assert queue.now() == ("kyber", "8")
+    assert [text.split() for text in queue.now()] == [["mq-deadline"], before[1].split()]
+
+
 @pytest.mark.parametrize(("scheduler", "kib"), [("bfq", 0), ("kyber", 512)])
 @pytest.mark.parametrize("code", [errno.EINVAL, 0])
 def test_what_a_queue_cannot_have(
@@ -159,28 +166,6 @@ def test_a_partition_leaves_the_queue_of_its_disk_alone(queue: Queue) -> None:
         with pytest.raises(Unsupported, match="is a partition"), set_up(queue.device("sdz1"), scheduler, kib):
             pass
     assert queue.now() == before
-
-
-def test_null_blk_takes_large_requests_where_it_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.MODULES", tmp_path)
-    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.CONFIGFS", tmp_path)
-    (tmp_path / "null_blk").mkdir()
-    written: dict[str, str] = {}
-    made = Path.mkdir
-
-    def mkdir(path: Path) -> None:
-        made(path)
-        (path / "max_sectors").write_text("0\n")
-        (path / "index").write_text("7\n")
-
-    monkeypatch.setattr(Path, "mkdir", mkdir)
-    monkeypatch.setattr(
-        Path, "rmdir", lambda path: written.update((each.name, each.read_text()) for each in path.iterdir())
-    )
-    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices._device", lambda node, _: Device(node, SIZE >> 9))
-    with opened("null_blk irqmode=0", nothing) as device:
-        assert device.node == "/dev/nullb7"
-    assert (written["max_sectors"], written["irqmode"]) == ("2048", "0")
 
 
 LOADS = [

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 PROC = Path("/proc")
 USER_HZ = 100  # ticks a second in /proc/stat and /proc/PID/stat; part of the x86 ABI
@@ -41,19 +42,6 @@ class Snapshot:
     interrupts: Mapping[str, float]
     switches: int
     threads: Mapping[int, Thread]
-
-
-@dataclass(frozen=True)
-class Usage:
-    """What was used between two snapshots: CPU seconds by kind and by context, and context switches.
-
-    Both ways of dividing the CPU seconds have the same sum: what the threads of CONTEXTS
-    and the interrupts took. A load beside the measurement and the measuring are left out.
-    """
-
-    cpu: Mapping[str, float]
-    by_context: Mapping[str, float]
-    switches: int
 
 
 def parse_stat(text: str) -> tuple[dict[str, float], int]:
@@ -115,9 +103,11 @@ def system(proc: Path = PROC) -> tuple[dict[str, float], int]:
     return parse_stat((proc / "stat").read_text())
 
 
-def usage(before: Snapshot, after: Snapshot) -> Usage:
-    """Of threads that were there in both snapshots, or came between them.
+def usage(before: Snapshot, after: Snapshot) -> dict[str, Any]:
+    """What was used between two snapshots, as the fields of a Sample: cpu_seconds, by_context, context_switches.
 
+    Both ways of dividing the CPU seconds have the same sum: what the threads of CONTEXTS
+    and the interrupts took. A load beside the measurement and the measuring are left out.
     A worker counts for the work queue it last worked for. Time in user mode is known to a tick.
     """
     contexts = dict.fromkeys(CONTEXTS, 0.0)
@@ -130,8 +120,8 @@ def usage(before: Snapshot, after: Snapshot) -> Usage:
     all_threads = sum(contexts.values())
     user = min(user, all_threads)
     interrupts = {kind: max(0.0, after.interrupts[kind] - before.interrupts[kind]) for kind in COLUMNS}
-    return Usage(
-        cpu={"user": user, "system": all_threads - user, **interrupts},
-        by_context={**contexts, **interrupts},
-        switches=after.switches - before.switches,
-    )
+    return {
+        "cpu_seconds": {"user": user, "system": all_threads - user, **interrupts},
+        "by_context": {**contexts, **interrupts},
+        "context_switches": after.switches - before.switches,
+    }

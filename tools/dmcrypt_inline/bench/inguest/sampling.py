@@ -94,7 +94,7 @@ class Sampler:
         except (OSError, ValueError, KeyError) as error:
             raise UserError(f"fio left no result that can be used: {error}\n  see {output}") from error
 
-    def _usage(self, running: Future[Completed], jobs: int, timeout: float) -> accounting.Usage:
+    def _usage(self, running: Future[Completed], jobs: int, timeout: float) -> dict[str, Any]:
         """Let the jobs of one load in and out of the gate; returns what was used between."""
         self._wait(running, jobs, timeout)
         threads = accounting.threads()  # first before, last after
@@ -180,7 +180,7 @@ def parse(text: str) -> dict[str, Any]:
     return found
 
 
-def sample(document: Mapping[str, Any], number: int, round_number: int, usage: accounting.Usage) -> Sample:
+def sample(document: Mapping[str, Any], number: int, round_number: int, usage: Mapping[str, Any]) -> Sample:
     """The measured jobs of load `number` (from 0) in a fio JSON document, both directions together.
 
     Raises ValueError when they are missing, had an error or moved nothing.
@@ -202,7 +202,5 @@ def sample(document: Mapping[str, Any], number: int, round_number: int, usage: a
         bytes=mixed["io_bytes"],
         ios=mixed["total_ios"],
         latency_us={**microseconds, "mean": latency["mean"] / 1000},
-        cpu_seconds=usage.cpu,
-        by_context=usage.by_context,
-        context_switches=usage.switches,
+        **usage,
     )
