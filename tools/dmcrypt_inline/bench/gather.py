@@ -19,14 +19,6 @@ from .inguest.workloads import Plan
 
 
 @dataclass(frozen=True)
-class ResultsFile:
-    """Where a run left its results, and what they are."""
-
-    path: Path
-    results: Results
-
-
-@dataclass(frozen=True)
 class About:
     """What is known of a run besides its samples; `begin` is the monotonic clock (seconds) when it was `started`."""
 
@@ -53,10 +45,10 @@ def kept_on_failure(out: Path, found: Path, about: About) -> Iterator[None]:
         raise
 
 
-def finish(out: Path, found: Path, about: About, failed: str = "") -> ResultsFile:
+def finish(out: Path, found: Path, about: About, failed: str = "") -> Path:
     """Write the results of what the measuring program left in `found`, and keep fio's documents beside them.
 
-    `failed` says why it did not get to its end, "" when it did.
+    Returns the results file. `failed` says why it did not get to its end, "" when it did.
     """
     try:
         text = (found / "samples.jsonl").read_text()
@@ -78,18 +70,17 @@ def finish(out: Path, found: Path, about: About, failed: str = "") -> ResultsFil
     if cut_short:
         say(f"cut short: {cut_short}")
     say(f"{len(lines)} samples of {len(results.measurements)} cells in {seconds:.0f} s; results: {path}")
-    return ResultsFile(path, results)
+    return path
 
 
 def gather(lines: Sequence[Mapping[str, Any]]) -> tuple[Measurement, ...]:
-    """The samples, line by line as measure.Record has them, put together by cell.
+    """The samples, line by line as the measuring program writes them, put together by cell.
 
     Raises UserError when a cell's table is not the same in all of its samples.
     """
     found: dict[tuple[Load, str, str], tuple[str, list[Sample]]] = {}
     for line in lines:
-        load = Load(**{**line["load"], "block_sizes": tuple(line["load"]["block_sizes"])})
-        cell = (load, line["variant"], line["mode"])
+        cell = (Load.of(line["load"]), line["variant"], line["mode"])
         table, samples = found.setdefault(cell, (line["table"], []))
         if table != line["table"]:
             raise UserError(f"{line['variant']}:{line['mode']} had two tables: {table}; {line['table']}")

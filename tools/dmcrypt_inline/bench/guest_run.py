@@ -21,7 +21,7 @@ from ..guests.guest import COUNTED, run_guest
 from ..guests.machine import Machine
 from ..trees.series import Tree, driver_commits
 from ..trees.targets import Target
-from .gather import About, ResultsFile, finish, kept_on_failure, now
+from .gather import About, finish, kept_on_failure, now
 from .inguest import orders
 from .inguest.devices import SERIAL
 from .inguest.measure import TRANSIENT
@@ -60,7 +60,7 @@ class Terminal:
             print(f"\r\033[K{text[len(TRANSIENT) :][:width]}", end="", flush=True)
 
 
-def run(machine: Machine, plan: Plan, further: Mapping[str, Path]) -> ResultsFile:
+def run(machine: Machine, plan: Plan, further: Mapping[str, Path]) -> Path:
     """Measure the plan on the modules of the machine and on `further`, module files by name, in one boot.
 
     Writes build/<target>/bench/<plan>-<time>.json, what fio wrote beside it in <plan>-<time>.raw/.
@@ -83,7 +83,7 @@ def run(machine: Machine, plan: Plan, further: Mapping[str, Path]) -> ResultsFil
             name="bench",
             out=out / "guest",
             accel=chosen,
-            timeout=guest_seconds(plan, chosen),
+            timeout=plan.seconds * SLOWER.get(chosen, 1.5) + BOOT,
             inputs={
                 "order.json": place,
                 **{f"tools/dmcrypt_inline/{name}": PACKAGE / name for name in IN_GUEST},
@@ -94,7 +94,8 @@ def run(machine: Machine, plan: Plan, further: Mapping[str, Path]) -> ResultsFil
             on_line=Terminal().line,
         )
     where = asdict(environment(machine, chosen))
-    where["modules"] = {**where["modules"], **{name: digest(path) for name, path in further.items()}}
+    digests = {name: f"sha256:{sha256(path.read_bytes()).hexdigest()}" for name, path in further.items()}
+    where["modules"] = {**where["modules"], **digests}  # of those whose source is not known
     about = About(where, plan, started, begin)
     with kept_on_failure(out, result.results, about):
         result.require_success()
@@ -144,11 +145,6 @@ def _variants(files: Mapping[str, Path], target: Target) -> tuple[Variant, ...]:
     )
 
 
-def guest_seconds(plan: Plan, chosen: str) -> float:
-    """For how many seconds the guest may run, by the host's clock, with this accelerator."""
-    return plan.seconds * SLOWER.get(chosen, 1.5) + BOOT
-
-
 def stretched(plan: Plan, variants: Sequence[Variant]) -> Plan:
     """The plan, whose time limit is made for a base without the flags and a series, with what other variants take."""
     todo = orders.parts(plan.cells)
@@ -189,8 +185,3 @@ def _disks(out: Path) -> Iterator[list[str]]:
         yield arguments
     finally:
         shutil.rmtree(place)
-
-
-def digest(path: Path) -> str:
-    """What identifies a module whose source is not known."""
-    return f"sha256:{sha256(path.read_bytes()).hexdigest()}"

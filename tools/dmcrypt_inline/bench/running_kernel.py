@@ -17,7 +17,7 @@ from ..common.paths import BUILD, TOOLS
 from ..common.progress import clock, say
 from ..common.run import run
 from ..guests.environment import CPUINFO, Environment, cpu_model, version
-from .gather import About, ResultsFile, finish, kept_on_failure, now
+from .gather import About, finish, kept_on_failure, now
 from .guest_run import BOOT, Terminal, written
 from .inguest import measure
 from .inguest.orders import ALL_KINDS, Order, Variant
@@ -30,7 +30,7 @@ CLEANUP = 120.0  # seconds in which an interrupted measurement removes its mappi
 SYSTEM_PATH = "/usr/sbin:/sbin"  # where they lie, which is not in every user's PATH
 
 
-def measure_here(plan: Plan, device: str, destroy: str) -> ResultsFile:
+def measure_here(plan: Plan, device: str, destroy: str) -> Path:
     """Measure the plan on the running kernel: on RAM disks and null_blk, or on the user's `device` ("" for none).
 
     Raises UserError for a device that may not be used (see userdevice.py), and when it is not run as root.

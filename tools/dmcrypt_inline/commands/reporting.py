@@ -29,8 +29,6 @@ def register(add: Add) -> None:
     stage.add_argument("files", nargs=2, metavar="FILE", type=Path, help="A and B, two results files of make bench")
     text = "which figure (default: %(default)s)"
     stage.add_argument("--metric", choices=tuple(METRICS), default="throughput", help=text)
-    text = "divide by the base's default path or by the raw device of the same boot (default: %(default)s)"
-    stage.add_argument("--to", choices=compare_stage.TO, default=compare_stage.TO[0], help=text)
 
 
 def report(request: Request, results: Path | None) -> int:
@@ -49,6 +47,6 @@ def figures(request: Request, results: Path | None, check: bool) -> int:
     return figures_stage.check() if check else figures_stage.write()
 
 
-def compare(_request: Request, files: Sequence[Path], metric: str, to: str) -> int:
+def compare(_request: Request, files: Sequence[Path], metric: str) -> int:
     """Print what changed between two results files."""
-    return compare_stage.compare(files[0], files[1], metric, to)
+    return compare_stage.compare(files[0], files[1], metric)

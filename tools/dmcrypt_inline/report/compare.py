@@ -7,75 +7,51 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..bench.inguest import labels, measurements
-from ..bench.inguest.measurements import RAW, Load, Measurement, Results
-from ..bench.inguest.stats import (
-    ERROR,
-    FEW,
-    METRICS,
-    Metric,
-    Ratio,
-    baseline,
-    between,
-    default_of,
-    direction,
-    ratio,
-    raw_of,
-    word,
-)
+from ..bench.inguest.measurements import RAW, Load, Results
+from ..bench.inguest.stats import ERROR, FEW, METRICS, Metric, Ratio, between
 from ..common.errors import UserError
 from ..common.progress import say
+from .tables import over
 
-TO = ("default", "raw")  # what a cell can be divided by
 SAME = ("kernel_release", "kernel_flavour", "accel", "cpu", "modules")  # of the environment; said when different
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One cell of both files: its ratio to `reference` in each, how many times the first the second is, the verdict."""
+    """One cell of both files: its ratio to `reference` in each, and how many times the first the second is."""
 
     load: Load
     cell: str
     reference: str
     first: Ratio
     second: Ratio
-    times: float
-    interval: tuple[float, float] | None
-    verdict: str
+    times: Ratio
+
+    def verdict(self, metric: Metric) -> str:
+        """In the metric's word, or that there are too few rounds to tell."""
+        few = f"{FEW}: {self.first.rounds} and {self.second.rounds}"
+        return self.times.verdict(metric) if self.times.interval else few
 
 
-def _key(cell: Measurement) -> tuple[Load, str, str]:
-    return cell.load, cell.variant, cell.mode
+def _ratios(results: Results, metric: Metric) -> dict[tuple[Load, str, str], Ratio]:
+    """By load, cell and what it is divided by: the default path, or the raw device for that itself."""
+    name = labels.baseline(results)
+    found = {}
+    for cell in results.measurements:
+        called = labels.cell(cell)
+        to, reference = ("raw", RAW) if called == name else ("default", name)
+        if (times := over(results, cell, to, metric)) is not None:
+            found[cell.load, called, reference] = times
+    return found
 
 
-def _reference(results: Results, cell: Measurement, to: str) -> Measurement | None:
-    """What the cell is divided by: what was asked for; the default path of `baseline` always by the raw device."""
-    if cell.variant == RAW:
-        return None
-    use_raw = to == "raw" or (cell.variant, cell.mode) == baseline(results)
-    return raw_of(results, cell) if use_raw else default_of(results, cell)
-
-
-def rows(first: Results, second: Results, metric: Metric, to: str) -> list[Comparison]:
+def rows(first: Results, second: Results, metric: Metric) -> list[Comparison]:
     """The cells that both results have, with the same reference under the same load; see Comparison."""
-    others = {_key(cell): cell for cell in second.measurements}
+    others = _ratios(second, metric)
     found = []
-    for cell in first.measurements:
-        other = others.get(_key(cell))
-        if other is None:
-            continue
-        references = [_reference(results, each, to) for results, each in ((first, cell), (second, other))]
-        if references[0] is None or references[1] is None:
-            continue
-        ratios = ratio(cell, references[0], metric), ratio(other, references[1], metric)
-        if ratios[0] is None or ratios[1] is None:
-            continue
-        times, interval = between(ratios[0], ratios[1])
-        few = f"{FEW}: {ratios[0].rounds} and {ratios[1].rounds}"
-        verdict = word(direction(interval), metric) if interval else few
-        reference = labels.cell(references[0])
-        found.append(
-            Comparison(cell.load, labels.cell(cell), reference, ratios[0], ratios[1], times, interval, verdict)
-        )
+    for (load, cell, reference), one in _ratios(first, metric).items():
+        if (other := others.get((load, cell, reference))) is not None:
+            found.append(Comparison(load, cell, reference, one, other, between(one, other)))
     return found
 
 
@@ -85,19 +61,15 @@ def render(found: Sequence[Comparison], metric: Metric, notes: Sequence[str]) ->
         f"{metric.title}: A and B are medians of the ratios within a round, to a cell of the same boot (quartiles);",
         f"B/A is their quotient (interval that misses the true one in at most {ERROR} of the cases)",
     ]
-    load = None
-    places = {row.load: place for place, row in reversed(list(enumerate(found)))}  # where each load is first
-    for row in sorted(found, key=lambda row: places[row.load]):
-        if row.load != load:
-            load = row.load
-            lines += ["", f"{load.workload}: {labels.describe(load)}"]
-            lines += [f"  {'':30}{'over':14}{'A':>24}{'B':>24}{'B/A':>24}  of these two boots"]
-        quotient = labels.figure(row.times)
-        if row.interval:
-            quotient += " ({} to {})".format(*map(labels.figure, row.interval))
-        ratios = f"{labels.with_range(row.first.spread):>24}{labels.with_range(row.second.spread):>24}"
-        lines.append(f"  {row.cell:30}{row.reference:14}{ratios}{quotient:>24}  {row.verdict}")
-    told = sum(row.verdict in (metric.more, metric.less) for row in found)
+    for load in dict.fromkeys(row.load for row in found):
+        lines += ["", f"{load.workload}: {labels.describe(load)}"]
+        lines += [f"  {'':30}{'over':14}{'A':>24}{'B':>24}{'B/A':>24}  of these two boots"]
+        for row in (each for each in found if each.load == load):
+            interval = " ({} to {})".format(*map(labels.figure, row.times.interval)) if row.times.interval else ""
+            ratios = f"{labels.with_range(row.first.spread):>24}{labels.with_range(row.second.spread):>24}"
+            quotient = f"{labels.figure(row.times.spread.median)}{interval}"
+            lines.append(f"  {row.cell:30}{row.reference:14}{ratios}{quotient:>24}  {row.verdict(metric)}")
+    told = sum(bool(row.times.direction) for row in found)
     lines += ["", f"{len(found)} cells, {told} with a difference; where there is none at all, up to"]
     lines += [f"{float(len(found) * ERROR):.0f} of them would be called different by chance."]
     lines += ["Each file is one boot: what differs from boot to boot is not in these intervals."]
@@ -120,14 +92,14 @@ def notes(first: Results, second: Results, compared: int) -> list[str]:
     return lines
 
 
-def compare(first: Path, second: Path, metric_name: str, to: str) -> int:
+def compare(first: Path, second: Path, metric_name: str) -> int:
     """Print how B differs from A; returns 0 whatever it finds. Raises UserError when nothing can be compared."""
     metric = METRICS[metric_name]
     results = measurements.read(first), measurements.read(second)
-    found = rows(*results, metric, to)
+    found = rows(*results, metric)
     if not found:
         raise UserError(
-            f"{first} and {second} have no cell in common with a ratio to {to} of the same load\n"
+            f"{first} and {second} have no cell in common with a ratio of the same load\n"
             "  give two results files of `make bench` that measured the same plan"
         )
     for name, path, each in zip("AB", (first, second), results):

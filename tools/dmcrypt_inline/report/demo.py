@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..bench import guest_run
+from ..bench.inguest import measurements
 from ..bench.inguest.measurements import Results
-from ..bench.inguest.stats import default_of, ratio, spread, values
+from ..bench.inguest.stats import spread, values
 from ..bench.inguest.workloads import W1_QUICK, Plan
 from ..common.paths import build_dir
 from ..common.progress import say
 from ..guests.guest import run_guest
 from ..guests.machine import Machine
 from ..kernels.build_cryptsetup import Cryptsetup
-from . import figures, pages
+from . import figures, pages, tables
 
 TIMEOUT = 300.0  # seconds for what is shown, which takes about 20 on 2 cores without KVM
 
@@ -53,18 +54,19 @@ def run(machine: Machine, cryptsetup: Cryptsetup) -> int:
         on_line=say,
     ).require_success()
     say("== Throughput: RAM disk, null cipher, 4k, one job")
-    measured = guest_run.run(machine, PLAN, {})
-    say(f"\n{figures.texts(measured.results).cover}")
-    for verdict in judge(measured.results):
+    path = guest_run.run(machine, PLAN, {})
+    results = measurements.read(path)
+    say(f"\n{figures.texts(results).cover}")
+    for verdict in judge(results):
         say(verdict)
-    noisiest = max(measured.results.measurements, key=lambda cell: spread(values(cell)).iqr)
+    noisiest = max(results.measurements, key=lambda cell: spread(values(cell)).iqr)
     worst = spread(values(noisiest)).iqr
     if worst > NOISY:
         say(
             f"do not rely on these figures: {noisiest.variant}:{noisiest.mode} {noisiest.load.rw} spreads over "
             f"{worst:.0%} of its median; is the machine busy?"
         )
-    return pages.write(measured.path)
+    return pages.write(path)
 
 
 def judge(results: Results) -> Sequence[str]:
@@ -73,8 +75,7 @@ def judge(results: Results) -> Sequence[str]:
     for mode, way, promised in PROMISES:
         wanted = ("series", mode, way)
         [cell] = [cell for cell in results.measurements if (cell.variant, cell.mode, cell.load.rw) == wanted]
-        reference = default_of(results, cell)
-        found = ratio(cell, reference) if reference else None
+        found = tables.over(results, cell, "default")
         measured = found.spread.median if found else 0.0
         kept = "kept" if measured >= promised else "MISSED"
         verdicts.append(f"{kept}: series:{mode} {way} {measured:.2f} of base:default, promised {promised:g}")

@@ -16,9 +16,9 @@ from ..common.progress import say
 from ..guests.guest import COUNTED
 from ..trees.targets import DEFAULT, TARGETS, Target
 from . import tables
-from .cells import cells, loads
 from .charts import w1_panels
 from .svg import standalone
+from .tables import cells, loads
 
 FIGURES = TOOLS / "figures"
 README = REPO / "README.md"
@@ -93,7 +93,7 @@ def texts(results: Results, counted: Results | None = None) -> Texts:
     if counted is not None:
         costs = _rows(counted)
         conditions.append(_conditions(counted, _posting(counted)))
-    chart = standalone(w1_panels(results, both), TITLE)
+    chart = standalone(w1_panels(results, {load: f"{load.rw}, {labels.block_sizes(load)}" for load in both}), TITLE)
     return Texts(_readme(rows, costs, conditions), _cover(rows, costs, conditions), chart)
 
 
@@ -132,7 +132,7 @@ def fixes(results: Results) -> str:
         line = f"{ROWS[f'series:{mode}'][1].removeprefix('series, '):20}"
         for load in of:
             cell = next((each for each in cells(results, load) if labels.cell(each) == f"series:{mode}"), None)
-            over = tables.to_same(results, cell) if cell else None
+            over = tables.over(results, cell, "same") if cell else None
             if over is None:
                 raise UserError(f"series:{mode} cannot be compared with base:{mode}: {labels.describe(load)}")
             # Three decimals: a mode should cost nothing, and a thousandth may be told.
@@ -229,19 +229,6 @@ def measured() -> list[Target]:
     return [target for target in TARGETS.values() if results_of(target).is_file()]
 
 
-def stale() -> list[str]:
-    """What is not what its results file says, one line a file."""
-    found = []
-    for target in measured():
-        for path, text in wanted(target, kept(target)).items():
-            if not path.is_file() or path.read_text() != text:
-                found.append(
-                    f"{path.relative_to(REPO)} is not what {results_of(target).relative_to(REPO)}"
-                    " (and what lies beside it) says: run tools/dmcrypt-inline figures"
-                )
-    return found
-
-
 def keep(results_file: Path, target: Target) -> None:
     """Make a results file the one of the target's figures: its W1 with sectors of 512 bytes, which they are made of.
 
@@ -282,8 +269,15 @@ def write() -> int:
 
 
 def check() -> int:
-    """Say which files are stale; status 1 when one is."""
-    found = stale()
-    for line in found:
-        say(line)
-    return 1 if found else 0
+    """Say which files are not what their results file says; status 1 when one is."""
+    status = 0
+    for target in measured():
+        for path, text in wanted(target, kept(target)).items():
+            if not path.is_file() or path.read_text() != text:
+                status = 1
+                source = results_of(target).relative_to(REPO)
+                say(
+                    f"{path.relative_to(REPO)} is not what {source} (and what lies beside it) says:"
+                    " run tools/dmcrypt-inline figures"
+                )
+    return status

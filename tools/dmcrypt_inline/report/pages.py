@@ -15,9 +15,9 @@ from ..common.errors import UserError
 from ..common.paths import TOOLS, build_dir
 from ..common.progress import say, step
 from ..guests.guest import COUNTED
-from . import palette, tables
-from .cells import WORKLOADS, loads
+from . import svg, tables
 from .charts import Chart, charts
+from .tables import loads
 
 TEMPLATE = TOOLS / "report" / "report.html"
 STYLE = TOOLS / "report" / "report.css"
@@ -53,7 +53,7 @@ class Texts:
 
 
 def build(results: Results) -> Texts:
-    """Draw and write everything that these results have the figures for, and say what they lack.
+    """Draw and write everything that these results have the figures for.
 
     Raises UserError when they hold no mapping at all.
     """
@@ -65,17 +65,21 @@ def build(results: Results) -> Texts:
 
 def _page(results: Results, drawn: list[Chart]) -> str:
     target = str(results.environment.get("target", "?"))
-    sections = [_section(results, workload, drawn) for workload in WORKLOADS]
-    links = "".join(f'<li><a href="#{name}">{name}: {escape(QUESTIONS[name][0])}</a></li>' for name in WORKLOADS)
+    sections = [_section(results, workload, drawn) for workload in _measured(results)]
+    links = "".join(f'<li><a href="#{it}">{it}: {escape(QUESTIONS[it][0])}</a></li>' for it in _measured(results))
     introduction = "".join(f"<p>{escape(text)}</p>\n" for text in _reading())
     return Template(TEMPLATE.read_text()).substitute(
         title=escape(f"Inline dm-crypt, measured: {target}"),
-        palette=palette.rules(":root"),
+        palette=svg.rules(":root"),
         style=STYLE.read_text(),
         introduction=f"{_notes(results)}{introduction}{_environment(results)}<nav><ul>{links}</ul></nav>",
         sections="\n".join(sections),
         footer="<p>Generated from a results file; see the README of the project.</p>",
     )
+
+
+def _measured(results: Results) -> list[str]:
+    return [workload for workload in QUESTIONS if loads(results, workload)]
 
 
 def _reading() -> list[str]:
@@ -89,10 +93,8 @@ def _reading() -> list[str]:
 
 
 def _notes(results: Results) -> str:
-    if not results.cut_short:
-        return ""
-    why = escape(results.cut_short)
-    return f'<p class="note">This run was cut short: {why}. Cells are missing or have few samples.</p>'
+    why = f"This run was cut short: {escape(results.cut_short)}. Cells are missing or have few samples."
+    return f'<p class="note">{why}</p>' if results.cut_short else ""
 
 
 def facts(results: Results) -> list[tuple[str, str]]:
@@ -108,8 +110,6 @@ def facts(results: Results) -> list[tuple[str, str]]:
         ("queue", _short(found.get("queue_hash"))),
     ]
     rows += [(f"dm-crypt.c, {name}", f"blob {_short(blob)}") for name, blob in dict(found.get("modules", {})).items()]
-    if queue := found.get("cryptsetup_queue_hash"):
-        rows += [("cryptsetup, ours", f"{found.get('cryptsetup')}, queue {_short(queue)}")]
     return rows + [(f"{name} of the host", str(version)) for name, version in dict(found.get("tools", {})).items()]
 
 
@@ -126,8 +126,6 @@ def _environment(results: Results) -> str:
 def _section(results: Results, workload: str, drawn: list[Chart]) -> str:
     title, question = QUESTIONS[workload]
     head = f'<section id="{workload}">\n<h2>{workload}: {escape(title)}</h2>\n<p>{escape(question)}</p>\n'
-    if not loads(results, workload):
-        return f'{head}<p class="missing">{workload} was not measured in this run.</p>\n</section>'
     figures = "".join(_figure(chart) for chart in drawn if chart.workload == workload)
     shown = tables.as_html(tables.ratios(results, workload), f"{workload}: throughput and ratios")
     if _base_has_modes(results):
@@ -144,7 +142,7 @@ def _folded(table: tables.Table, caption: str) -> str:
 
 
 def _figure(chart: Chart) -> str:
-    panels = "".join(panel.svg for panel in chart.panels)
+    panels = "".join(chart.panels)
     return (
         f'<figure id="{chart.name}" class="chart">\n<figcaption><strong>{escape(chart.title)}</strong>'
         f'{escape(chart.text)}</figcaption>\n<div class="panels">\n{panels}</div>\n</figure>\n'
@@ -157,16 +155,14 @@ def _summary(results: Results) -> str:
     if results.cut_short:
         lines += [f"This run was cut short: {results.cut_short}.", ""]
     lines += [f"- {name}: {value}" for name, value in facts(results)]
-    for workload in WORKLOADS:
+    for workload in _measured(results):
         lines += ["", f"## {workload}: {QUESTIONS[workload][0]}", ""]
-        if not loads(results, workload):
-            lines += [f"{workload} was not measured in this run."]
-        elif workload not in OVERVIEW:
+        if workload not in OVERVIEW:
             lines += ["See report.html."]
-        else:
-            lines += [f"'{tables.SAME}': no difference. '{tables.UNTOLD}': {FEW}.", ""]
-            more = (SAME_MODE,) if _base_has_modes(results) else ()
-            lines += ["\n\n".join(_overview(results, workload, *asked) for asked in (*OVERVIEW[workload], *more))]
+            continue
+        lines += [f"'{tables.SAME}': no difference. '{tables.UNTOLD}': {FEW}.", ""]
+        more = (SAME_MODE,) if _base_has_modes(results) else ()
+        lines += ["\n\n".join(_overview(results, workload, *asked) for asked in (*OVERVIEW[workload], *more))]
     return "\n".join(lines) + "\n"
 
 

@@ -1,7 +1,10 @@
-"""Panels of charts as SVG text: bars, dots, lines, stacks. matplotlib is imported only when one is drawn.
+"""Panels of charts as SVG text: bars and lines. matplotlib is imported only when one is drawn.
 
 A panel is narrow enough for a phone; wide pages put several side by side. Text stays
-text, in the page's own font. Colours are style sheet variables (see palette).
+text, in the page's own font. Colours are style sheet variables, for light and dark
+backgrounds. Their hues are those of Okabe and Ito (Color Universal Design, 2008),
+made darker for white and lighter for black so that each has a contrast of at least
+3 to 1 there (WCAG 2.1, 1.4.11). Lines also have markers of their own.
 """
 
 from __future__ import annotations
@@ -9,14 +12,13 @@ from __future__ import annotations
 import io
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ..bench.inguest.stats import Spread
-from .palette import Colour, rules, with_variables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +28,7 @@ WIDTH = 360  # points, which are the SVG's own unit: about a phone's width in pi
 INCH = 72  # points
 TITLE_WIDTH = 52  # characters that fit over a panel
 EDGE = 8  # points around the panels of a file of its own
-ROW = 21  # points, of one row of bars or dots
+ROW = 21  # points, of one bar
 MARKER, STROKE = 5.0, 1.4  # points
 STYLE: Any = {  # of type Any: matplotlib knows its keys by name
     "svg.fonttype": "none",
@@ -47,33 +49,74 @@ STYLE: Any = {  # of type Any: matplotlib knows its keys by name
     "errorbar.capsize": 2.5,
 }
 
+PAPER = ("#ffffff", "#16191d")  # the backgrounds, light and dark
+INK = ("#1c2126", "#e4e7ea")  # the text on them
+
 
 @dataclass(frozen=True)
-class Panel:
-    """One picture of a chart: an SVG element for a page that has palette.rules; `title` says what it shows."""
+class Colour:
+    """A colour by its name in style sheets, light and dark, and how lines of it are drawn.
+
+    `marker` is matplotlib's; `weight` makes line and marker so many times as thick:
+    what another line is expected to cover stays visible around it.
+    """
 
     name: str
-    title: str
-    svg: str
+    light: str
+    dark: str
+    marker: str = "o"
+    weight: float = 1.0
+
+
+GREY = Colour("grey", "#6f7479", "#a3a9af", "s")
+VERMILION = Colour("vermilion", "#cf5a00", "#ff8a3d", "o", 1.7)
+AMBER = Colour("amber", "#a87400", "#f0b429", "v")
+PURPLE = Colour("purple", "#b4568c", "#e590c2", "P")
+BROWN = Colour("brown", "#7d5a3c", "#c6a283", "X")
+SKY = Colour("sky", "#2788bd", "#74c8f7", "^")
+GREEN = Colour("green", "#008a63", "#35d0a0", "<")
+BLUE = Colour("blue", "#005f99", "#4b9fe3", "D")
+COLOURS = (GREY, VERMILION, AMBER, PURPLE, BROWN, SKY, GREEN, BLUE)
+
+# The cells that every run has; others take what is left, in their order.
+SERIES = ("default", "same_cpu", "submit_from_crypt_cpus", "no_read", "no_write", "both")
+CELLS = dict(zip(("raw", "base:default", *(f"series:{mode}" for mode in SERIES)), COLOURS))
+
+
+def of_cells(names: Sequence[str]) -> dict[str, Colour]:
+    """A colour for each of the cells; more than there are colours share them."""
+    used = [CELLS[name] for name in names if name in CELLS]
+    left = [colour for colour in COLOURS if colour not in used] or list(COLOURS)
+    others = [name for name in names if name not in CELLS]
+    extra = {name: left[place % len(left)] for place, name in enumerate(others)}
+    return {name: CELLS.get(name) or extra[name] for name in names}
+
+
+def with_variables(svg: str) -> str:
+    """The colours of an SVG as style sheet variables: ink as the text's own, ours by name."""
+    svg = re.sub(r"#000000", "currentColor", svg)
+    for colour in COLOURS:
+        svg = svg.replace(colour.light, f"var(--{colour.name})")
+    return svg
+
+
+def rules(selector: str) -> str:
+    """The style sheet that gives the variables their values; dark only on a screen that is, never on paper."""
+
+    def block(which: int) -> str:
+        own = "".join(f"--{each.name}:{(each.light, each.dark)[which]};" for each in COLOURS)
+        return f"{selector}{{--paper:{PAPER[which]};--ink:{INK[which]};{own}}}"
+
+    return f"{block(0)}\n@media screen and (prefers-color-scheme:dark){{{block(1)}}}"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One bar: its label, colour, value, and what is written at its end."""
+    """One bar: the cell, its value, and what is written at its end."""
 
-    label: str
-    colour: Colour
+    cell: str
     value: Spread
     note: str
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line or one kind of dot: label, colour, and the values by place (a number, or a row's label)."""
-
-    label: str
-    colour: Colour
-    points: Sequence[tuple[float, Spread]]
 
 
 @contextmanager
@@ -89,11 +132,11 @@ def _canvas(name: str, height: float) -> Iterator[tuple[Figure, Axes]]:
         yield figure, figure.add_subplot()
 
 
-def _panel(figure: Figure, axes: Axes, name: str, title: str) -> Panel:
+def _panel(figure: Figure, axes: Axes, name: str, title: str) -> str:
     axes.set_title(textwrap.fill(title, TITLE_WIDTH))
     file = io.StringIO()
     figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    return Panel(name, title, _element(file.getvalue(), name, title))
+    return _element(file.getvalue(), name, title)
 
 
 def _element(text: str, name: str, title: str) -> str:
@@ -114,9 +157,9 @@ def _element(text: str, name: str, title: str) -> str:
     return with_variables(re.sub(r"^<svg.*?>", lambda _: opening, svg, count=1, flags=re.S)).strip() + "\n"
 
 
-def standalone(panels: Sequence[Panel], title: str) -> str:
+def standalone(panels: Sequence[str], title: str) -> str:
     """An SVG file with the panels side by side, on a background of its own."""
-    sizes = [tuple(map(float, re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', panel.svg)[0])) for panel in panels]
+    sizes = [tuple(map(float, re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', panel)[0])) for panel in panels]
     width = f"{sum(size[0] for size in sizes) + 2 * EDGE:g}"
     height = f"{max(size[1] for size in sizes) + 2 * EDGE:g}"
     called = escape(title)
@@ -129,14 +172,14 @@ def standalone(panels: Sequence[Panel], title: str) -> str:
     left = 0.0
     for panel, size in zip(panels, sizes):
         place = f'<svg x="{left:g}" width="{size[0]:g}" height="{size[1]:g}"'
-        parts.append(panel.svg.replace("<svg", place, 1))
+        parts.append(panel.replace("<svg", place, 1))
         left += size[0]
     return "".join([*parts, "</svg>\n"])
 
 
-def _around(value: Spread) -> list[list[float]]:
-    """An error bar from quartile to quartile."""
-    return [[value.median - value.low], [value.high - value.median]]
+def _around(values: Sequence[Spread]) -> list[list[float]]:
+    """Error bars from quartile to quartile."""
+    return [[value.median - value.low for value in values], [value.high - value.median for value in values]]
 
 
 def _wrapped(label: str) -> str:
@@ -144,70 +187,52 @@ def _wrapped(label: str) -> str:
     return label if len(label) <= 16 else label.replace(":", ":\n")
 
 
-def _rows(axes: Axes, labels: Sequence[str]) -> None:
-    axes.set_yticks(range(len(labels)), [_wrapped(label) for label in labels])
-    axes.set_ylim(len(labels) - 0.4, -0.6)
+def _rows(axes: Axes, cells: Sequence[str]) -> None:
+    axes.set_yticks(range(len(cells)), [_wrapped(cell) for cell in cells])
+    axes.set_ylim(len(cells) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
     axes.spines["left"].set_visible(False)
 
 
-def bars(name: str, title: str, unit: str, rows: Sequence[Row]) -> Panel:
+def bars(name: str, title: str, unit: str, rows: Sequence[Row]) -> str:
     """A bar a row, from 0, with error bars from quartile to quartile."""
+    colours = of_cells([row.cell for row in rows])
     with _canvas(name, 70 + ROW * len(rows)) as (figure, axes):
         for place, row in enumerate(rows):
-            axes.barh(place, row.value.median, 0.66, color=row.colour.light)
-            axes.errorbar(row.value.median, place, xerr=_around(row.value), color="#000000", linewidth=1)
+            axes.barh(place, row.value.median, 0.66, color=colours[row.cell].light)
+            axes.errorbar(row.value.median, place, xerr=_around([row.value]), color="#000000", linewidth=1)
             axes.annotate(row.note, (row.value.high, place), (5, 0), textcoords="offset points", va="center")
-        _rows(axes, [row.label for row in rows])
+        _rows(axes, [row.cell for row in rows])
         ends = [row.value.high for row in rows]
         axes.set_xlim(min(0, *(row.value.low for row in rows)), max(0, *ends) * 1.45)  # room for the notes
         axes.set_xlabel(unit)
         return _panel(figure, axes, name, title)
 
 
-def dots(name: str, title: str, unit: str, labels: Sequence[str], kinds: Sequence[Line]) -> Panel:
-    """A row a label, in it a dot of each kind (place: index of the label), over a logarithmic scale."""
-    with _canvas(name, 95 + (ROW + 4) * len(labels)) as (figure, axes):
-        for kind in kinds:
-            for place, value in kind.points:
-                axes.errorbar(
-                    value.median,
-                    place,
-                    xerr=_around(value),
-                    fmt=kind.colour.marker,
-                    markersize=MARKER * kind.colour.weight,
-                    color=kind.colour.light,
-                    label=kind.label if place == kind.points[0][0] else None,
-                )
-        for place in range(len(labels)):
-            axes.axhline(place, color="#000000", alpha=0.12, linewidth=0.8, zorder=0)
-        _rows(axes, labels)
-        axes.set_xscale("log")
-        _plain_ticks(axes, "x", [value for kind in kinds for _, value in kind.points])
-        axes.set_xlabel(unit)
-        _legend(figure)
-        return _panel(figure, axes, name, title)
-
-
 def lines(
-    name: str, title: str, unit: str, series: Sequence[Line], *, across: str, tick: Callable[[float], str]
-) -> Panel:
-    """A line a cell, both scales logarithmic; `across` says what the places are, `tick` names one."""
-    places = sorted({place for line in series for place, _ in line.points})
-    with _canvas(name, 265) as (figure, axes):
-        for line in series:
-            values = [value for _, value in line.points]
-            around = [[v.median - v.low for v in values], [v.high - v.median for v in values]]
+    name: str,
+    title: str,
+    unit: str,
+    series: Mapping[str, Mapping[float, Spread]],
+    *,
+    across: str,
+    tick: Callable[[float], str],
+) -> str:
+    """A line a cell over the places, both scales logarithmic; `across` says what places are, `tick` names one."""
+    places = sorted({place for points in series.values() for place in points})
+    colours = of_cells(list(series))
+    with _canvas(name, 235 + 15 * ((len(series) + 1) // 2)) as (figure, axes):  # with the legend
+        for cell, points in series.items():
             axes.errorbar(
-                [place for place, _ in line.points],
-                [v.median for v in values],
-                yerr=around,
-                fmt=f"{line.colour.marker}-",
-                markersize=MARKER * line.colour.weight,
-                linewidth=STROKE * line.colour.weight,
-                color=line.colour.light,
-                label=line.label,
+                list(points),
+                [value.median for value in points.values()],
+                yerr=_around(list(points.values())),
+                fmt=f"{colours[cell].marker}-",
+                markersize=MARKER * colours[cell].weight,
+                linewidth=STROKE * colours[cell].weight,
+                color=colours[cell].light,
+                label=cell,
             )
         axes.set_xscale("log", base=2)
         shown = places if len(places) <= 8 else places[:: (len(places) + 7) // 8]
@@ -216,77 +241,19 @@ def lines(
         axes.set_xlabel(across)
         axes.set_ylabel(unit)
         axes.set_yscale("log")
-        _plain_ticks(axes, "y", [value for line in series for _, value in line.points])
-        _legend(figure)
+        _plain_ticks(axes, [value for points in series.values() for value in points.values()])
+        figure.legend(loc="outside lower left", ncols=2)
         return _panel(figure, axes, name, title)
 
 
-def distribution(name: str, title: str, unit: str, series: Sequence[Line]) -> Panel:
-    """A line a cell through percentiles (places, in percent), each nine as far from the last as the one before."""
-    places = sorted({place for line in series for place, _ in line.points})
-
-    def height(percent: float) -> float:
-        return 100 / (100 - percent)
-
-    with _canvas(name, 265) as (figure, axes):
-        for line in series:
-            values = [value for _, value in line.points]
-            around = [[v.median - v.low for v in values], [v.high - v.median for v in values]]
-            axes.errorbar(
-                [v.median for v in values],
-                [height(place) for place, _ in line.points],
-                xerr=around,
-                fmt=f"{line.colour.marker}-",
-                markersize=MARKER * line.colour.weight,
-                linewidth=STROKE * line.colour.weight,
-                color=line.colour.light,
-                label=line.label,
-            )
-        axes.set_yscale("log")
-        shown = [place for place in places if place >= 50]  # labels of lower ones would lie upon each other
-        axes.set_yticks([height(place) for place in shown], [f"{place:g} %" for place in shown])
-        axes.minorticks_off()
-        axes.set_xscale("log")
-        _plain_ticks(axes, "x", [value for line in series for _, value in line.points])
-        axes.set_xlabel(unit)
-        axes.set_ylabel("requests done by then")
-        _legend(figure)
-        return _panel(figure, axes, name, title)
-
-
-def stacks(name: str, title: str, unit: str, rows: Sequence[Row], parts: Sequence[Line]) -> Panel:
-    """A bar a row, made of the parts (place: index of the row); the row's own value gives error bar and note."""
-    with _canvas(name, 105 + ROW * len(rows)) as (figure, axes):
-        ends = [0.0] * len(rows)
-        for part in parts:
-            widths = [0.0] * len(rows)
-            for place, value in part.points:
-                widths[int(place)] = value.median
-            axes.barh(range(len(rows)), widths, 0.66, left=ends, color=part.colour.light, label=part.label)
-            ends = [end + width for end, width in zip(ends, widths)]
-        for place, row in enumerate(rows):
-            axes.errorbar(row.value.median, place, xerr=_around(row.value), color="#000000", linewidth=1)
-            right = max(row.value.high, ends[place])
-            axes.annotate(row.note, (right, place), (5, 0), textcoords="offset points", va="center")
-        _rows(axes, [row.label for row in rows])
-        axes.set_xlim(0, max(*ends, *(row.value.high for row in rows)) * 1.25)
-        axes.set_xlabel(unit)
-        _legend(figure)
-        return _panel(figure, axes, name, title)
-
-
-def _legend(figure: Figure) -> None:
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower left", ncols=3 if max(map(len, labels)) < 12 else 2)
-
-
-def _plain_ticks(axes: Axes, which: str, values: Sequence[Spread]) -> None:
+def _plain_ticks(axes: Axes, values: Sequence[Spread]) -> None:
     """Marks of a logarithmic scale as plain numbers, more of them where it spans little."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415
 
     low, high = min(value.low for value in values), max(value.high for value in values)
-    axis = axes.xaxis if which == "x" else axes.yaxis
     subs = (1.0,) if high / low > 300 else (1.0, 3.0) if high / low > 30 else (1.0, 2.0, 5.0)
-    axis.set_major_locator(LogLocator(subs=subs))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}" if value >= 10000 else f"{value:.10g}"))
-    axis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_locator(LogLocator(subs=subs))
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:,.10g}" if value >= 10000 else f"{value:.10g}")
+    )
+    axes.yaxis.set_minor_formatter(NullFormatter())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from html import escape
 
 from ..bench.inguest import labels
@@ -20,7 +20,36 @@ from ..bench.inguest.stats import (
     spread,
     values,
 )
-from .cells import apart, cells, loads, setting
+
+FIELDS = tuple(field.name for field in fields(Load) if field.name != "workload")
+
+
+def loads(results: Results, workload: str) -> list[Load]:
+    """The loads of a workload that some mapping was measured under, in the order of the run."""
+    mapped = (cell.load for cell in results.measurements if cell.variant != RAW)
+    return [load for load in dict.fromkeys(mapped) if load.workload == workload]
+
+
+def cells(results: Results, load: Load) -> list[Measurement]:
+    """Everything measured under this load; the raw device below it first."""
+    found = [cell for cell in results.measurements if cell.load == load and cell.variant != RAW and cell.samples]
+    raw = raw_of(results, found[0]) if found else None
+    return [raw, *found] if raw is not None and raw.samples else found
+
+
+def _shared(of: Sequence[Load]) -> list[str]:
+    """The fields that are the same in all of these loads."""
+    return [name for name in FIELDS if len({getattr(load, name) for load in of}) == 1]
+
+
+def setting(of: Sequence[Load]) -> str:
+    """What all of these loads have in common, in words."""
+    return "Load: " + labels.describe(of[0], [name for name in FIELDS if name not in _shared(of)])
+
+
+def apart(load: Load, of: Sequence[Load], without: str = "") -> str:
+    """What sets this load apart from the others, in words, but for the field `without`; its direction if nothing."""
+    return labels.describe(load, [*_shared(of), without]) or load.rw
 
 
 @dataclass(frozen=True)
@@ -30,13 +59,6 @@ class Table:
     columns: tuple[str, ...]
     groups: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
     words: tuple[int, ...] = ()
-
-
-def ratios(results: Results, workload: str) -> Table:
-    """Throughput of each cell over the default path, the verdict on that, over the raw device, and as it was."""
-    name = labels.baseline(results)
-    columns = ("", f"× {name}", f"than {name}", "× raw", THROUGHPUT.unit)
-    return _per_load(results, workload, columns, _ratio_row, words=(2,))
 
 
 def _per_load(
@@ -53,33 +75,29 @@ def _per_load(
     return Table(columns, tuple(found), words)
 
 
-def to_raw(results: Results, cell: Measurement, metric: Metric = THROUGHPUT) -> Ratio | None:
-    """The cell over the raw device; None for that itself and where it was not measured."""
-    reference = raw_of(results, cell) if cell.variant != RAW else None
-    return ratio(cell, reference, metric) if reference else None
+# What a cell is divided by.
+REFERENCES = {"raw": raw_of, "default": default_of, "same": same_mode_of}
 
 
-def to_default(results: Results, cell: Measurement, metric: Metric = THROUGHPUT) -> Ratio | None:
-    """The cell over the default path; None for that itself, the raw device, and where it was not measured."""
-    reference = default_of(results, cell) if cell.variant != RAW else None
+def over(results: Results, cell: Measurement, to: str, metric: Metric = THROUGHPUT) -> Ratio | None:
+    """The cell over one of REFERENCES; None for that itself, the raw device, and where it was not measured."""
+    reference = REFERENCES[to](results, cell) if cell.variant != RAW else None
     return ratio(cell, reference, metric) if reference and labels.cell(cell) != labels.cell(reference) else None
 
 
-def to_same(results: Results, cell: Measurement, metric: Metric = THROUGHPUT) -> Ratio | None:
-    """The cell over the base in the same mode; None for the base itself, the raw device, and where there is none."""
-    reference = same_mode_of(results, cell) if cell.variant not in (RAW, "base") else None
-    return ratio(cell, reference, metric) if reference else None
-
-
-OVER = {"raw": to_raw, "default": to_default, "same": to_same}  # what a cell is divided by
+def ratios(results: Results, workload: str) -> Table:
+    """Throughput of each cell over the default path, the verdict on that, over the raw device, and as it was."""
+    name = labels.baseline(results)
+    columns = ("", f"× {name}", f"than {name}", "× raw", THROUGHPUT.unit)
+    return _per_load(results, workload, columns, _ratio_row, words=(2,))
 
 
 def _ratio_row(results: Results, cell: Measurement) -> tuple[str, ...]:
-    default = to_default(results, cell)
+    default = over(results, cell, "default")
     return (
         labels.ratio_text(default),
         default.verdict() if default else "",
-        labels.ratio_text(to_raw(results, cell)),
+        labels.ratio_text(over(results, cell, "raw")),
         labels.with_range(spread(values(cell))),
     )
 
@@ -96,13 +114,13 @@ def _cost_row(results: Results, cell: Measurement) -> tuple[str, ...]:
     row = [labels.with_range(spread(each)) if all(each) else "-" for each in found]
     verdicts = []
     for metric in (METRICS["p99"], METRICS["cpu"]):
-        default = to_default(results, cell, metric)
+        default = over(results, cell, "default", metric)
         verdicts.append(default.verdict(metric) if default else "")
     return (*row[:3], verdicts[0], row[3], verdicts[1])
 
 
 def overview(results: Results, workload: str, metric: Metric, to: str) -> Table:
-    """A row a load, a column a cell: the ratios to one of OVER.
+    """A row a load, a column a cell: the ratios to one of REFERENCES.
 
     SAME stands behind those that tell no difference, UNTOLD behind those of too few
     rounds. Columns without a ratio are left out.
@@ -111,9 +129,8 @@ def overview(results: Results, workload: str, metric: Metric, to: str) -> Table:
     found: dict[tuple[Load, str], Ratio] = {}
     for load in of:
         for cell in cells(results, load):
-            over = OVER[to](results, cell, metric)
-            if over:
-                found[load, labels.cell(cell)] = over
+            if (times := over(results, cell, to, metric)) is not None:
+                found[load, labels.cell(cell)] = times
     who = tuple(dict.fromkeys(name for _, name in found))
     rows = tuple((apart(load, of), *(_marked(found.get((load, name))) for name in who)) for load in of)
     return Table(("", *who), ((setting(of), rows),) if who else ())

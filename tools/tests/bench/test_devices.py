@@ -15,7 +15,7 @@ import pytest
 
 from dmcrypt_inline.bench import guest_run
 from dmcrypt_inline.bench.inguest import labels, measure, orders
-from dmcrypt_inline.bench.inguest.devices import DISKS, SERIAL, SIZE, Device, Disk, Unsupported, opened, set_up
+from dmcrypt_inline.bench.inguest.devices import DISKS, SERIAL, SIZE, Device, Unsupported, opened, set_up
 from dmcrypt_inline.bench.inguest.measurements import RAW, Load, Sample
 from dmcrypt_inline.bench.inguest.orders import Order, Variant
 from dmcrypt_inline.bench.inguest.sampling import Sampler
@@ -32,12 +32,12 @@ def nothing(argv: Sequence[str]) -> Completed:
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The disk "nvme" is a file, and has an empty directory in sysfs."""
+    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.DEV", tmp_path)
     node = tmp_path / "disk"
     node.write_bytes(b"mine")
     (tmp_path / "sysfs" / "disk").mkdir(parents=True)
     monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.BLOCK", tmp_path / "sysfs")
-    monkeypatch.setitem(DISKS, "nvme", Disk("disk", "serial"))
-    monkeypatch.setattr(Disk, "node", str(node))
+    monkeypatch.setitem(DISKS, "nvme", ("disk", "serial"))
     return node
 
 
@@ -58,6 +58,11 @@ def test_a_disk_that_only_has_the_name_is_not_written_to(
     with pytest.raises(UserError, match=why), opened("nvme", nothing):
         pass
     assert disk.read_bytes() == b"mine"
+
+
+def test_a_user_s_device_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is not there"), opened(str(tmp_path / "none"), nothing):
+        pass
 
 
 def test_the_disk_made_for_measuring_is_filled(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,6 +122,13 @@ def refusing(code: int, value: str) -> Callable[[Path, str], int]:
     return write_text
 
 
+def test_a_queue_is_put_back(queue: Queue) -> None:
+    before = queue.now()
+    with set_up(queue.device(), "kyber", 8):
+        assert queue.now() == ("kyber", "8")
+    assert [text.split() for text in queue.now()] == [["mq-deadline"], before[1].split()]
+
+
 @pytest.mark.parametrize(("scheduler", "kib"), [("bfq", 0), ("kyber", 512)])
 @pytest.mark.parametrize("code", [errno.EINVAL, 0])
 def test_what_a_queue_cannot_have(
@@ -159,57 +171,55 @@ def test_a_partition_leaves_the_queue_of_its_disk_alone(queue: Queue) -> None:
 LOADS = [
     replace(Load("W3", "sdz", NULL, 512, "randrw", (4096, 4096), 1, 1), scheduler=name) for name in ("bfq", "none")
 ]
-
-
 ONLY_RAW = Variant("running", (), "", strict=True)  # has none of the cells
 
 
-def session(tmp_path: Path, cells: Sequence[Cell]) -> measure.Session:
-    order = Order(Plan("small", tuple(cells), 60.0, rounds=1), (ONLY_RAW,), "")
-    tmp_path.mkdir(exist_ok=True)
-    return measure.Session(order, tmp_path, Sampler(tmp_path, read_only=False), time.monotonic() + 60)
+@pytest.fixture
+def steps(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The disk sdz can be opened, which is noted, and fio leaves samples that never settle."""
+    noted: list[object] = []
 
-
-def test_what_cannot_be_set_up_is_left_out(
-    tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
     @contextmanager
-    def opened_disk(*_: object) -> Iterator[Device]:
+    def opened_disk(name: str, _: object) -> Iterator[Device]:
+        noted.append(f"opened {name}")
         yield queue.device()
 
-    def samples(_: object, loads: Sequence[Load], *__: object) -> list[Sample]:
-        return [Sample(1, 1.0, 1 << 20, 1, {}, {}, {}, 0) for _ in loads]
+    def samples(_: object, runs: Sequence[object], _plan: Plan, number: int, *__: object) -> list[Sample]:
+        return [Sample(number, 1.0, number << 20, 1, {}, {}, {}, 0) for _ in runs]
 
     monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.opened", opened_disk)
     monkeypatch.setattr(Sampler, "samples", samples)
+    return noted
+
+
+def session(place: Path, loads: Sequence[Load], rounds: int = 1, more: bool = True) -> measure.Session:
+    plan = Plan("small", tuple(Cell(load, RAW, RAW) for load in loads), 60.0, rounds=rounds, more=more)
+    place.mkdir(exist_ok=True)
+    return measure.Session(Order(plan, (ONLY_RAW,), ""), place, Sampler(place, read_only=False), time.monotonic() + 60)
+
+
+@pytest.mark.usefixtures("steps")
+def test_what_cannot_be_set_up_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(Path, "write_text", refusing(errno.EINVAL, "bfq"))
-    cells = [Cell(load, RAW, RAW) for load in LOADS]
     why = f"without {labels.describe(LOADS[0])}: /dev/sdz cannot have scheduler bfq: Invalid argument"
-    assert session(tmp_path / "both", cells).measure() == why
+    both = session(tmp_path / "both", LOADS, more=False)
+    assert both.measure() == why
     assert why in capsys.readouterr().out.splitlines()
     lines = (tmp_path / "both" / "samples.jsonl").read_text().splitlines()
     assert [json.loads(line)["load"]["scheduler"] for line in lines] == ["none"]
     with pytest.raises(UserError, match="nothing could be measured: without randrw"):
-        session(tmp_path / "one", cells[:1]).measure()
+        session(tmp_path / "one", LOADS[:1]).measure()
 
 
-@pytest.mark.parametrize("case", [(True, 0.0, 3), (False, 1e9, 3), (True, 0.5, 4)])
+@pytest.mark.usefixtures("steps")
+@pytest.mark.parametrize(("more", "until", "rounds"), [(True, 0.0, 3), (False, 1e9, 3), (True, 0.5, 4)])
 def test_the_rounds_of_the_plan_come_before_the_share_of_the_time(
-    tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch, case: tuple[bool, float, int]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: bool, until: float, rounds: int
 ) -> None:
-    @contextmanager
-    def opened_disk(*_: object) -> Iterator[Device]:
-        yield queue.device()
-
-    def samples(_: object, runs: Sequence[object], _plan: Plan, number: int, *__: object) -> list[Sample]:
-        return [Sample(number, 1.0, number << 20, 1, {}, {}, {}, 0) for _ in runs]  # never settles
-
-    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.opened", opened_disk)
-    monkeypatch.setattr(Sampler, "samples", samples)
-    [part] = orders.parts([Cell(LOADS[1], RAW, RAW)])
-    measuring = session(tmp_path, [])
-    more, until, rounds = case
-    measuring.order = replace(measuring.order, plan=Plan("small", (), 60.0, rounds=3, more=more))
+    measuring = session(tmp_path, LOADS[1:], rounds=3, more=more)
+    [part] = orders.parts(measuring.order.plan.cells)
     times = iter(range(100))
     monkeypatch.setattr("dmcrypt_inline.bench.inguest.measure.time.monotonic", lambda: next(times) / 20)
     measuring.deadline = 60.0
@@ -217,52 +227,20 @@ def test_the_rounds_of_the_plan_come_before_the_share_of_the_time(
     assert [len(found) for found in measuring.throughput.values()] == [rounds]
 
 
-def test_null_blk_takes_large_requests_where_it_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.MODULES", tmp_path)
-    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.CONFIGFS", tmp_path)
-    (tmp_path / "null_blk").mkdir()
-    written: dict[str, str] = {}
-    made = Path.mkdir
-
-    def mkdir(path: Path) -> None:
-        made(path)
-        (path / "max_sectors").write_text("0\n")
-        (path / "index").write_text("7\n")
-
-    monkeypatch.setattr(Path, "mkdir", mkdir)
-    monkeypatch.setattr(
-        Path, "rmdir", lambda path: written.update((each.name, each.read_text()) for each in path.iterdir())
-    )
-    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices._device", lambda node, _: Device(node, SIZE >> 9))
-    with opened("null_blk irqmode=0", nothing) as device:
-        assert device.node == "/dev/nullb7"
-    assert (written["max_sectors"], written["irqmode"]) == ("2048", "0")
-
-
 def test_the_user_s_device_is_looked_at_again_before_it_is_opened(
-    tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, steps: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    steps: list[object] = []
-
-    @contextmanager
-    def opened_disk(name: str, _: object) -> Iterator[Device]:
-        steps.append(f"opened {name}")
-        yield queue.device()
-
     def check_again(device: UserDevice, _: object, *, writes: bool) -> None:
         steps.append((device, writes))
         if len(steps) > 2:
             raise UserError("another device")
 
-    monkeypatch.setattr("dmcrypt_inline.bench.inguest.devices.opened", opened_disk)
     monkeypatch.setattr("dmcrypt_inline.bench.inguest.measure.check_again", check_again)
-    monkeypatch.setattr(Sampler, "samples", lambda *_: [Sample(1, 1.0, 1 << 20, 1, {}, {}, {}, 0)])
     device = UserDevice("/dev/sdz", 2048)
-    plan = Plan("small", tuple(Cell(replace(load, scheduler=""), RAW, RAW) for load in LOADS), 60.0, rounds=1)
-    cells = [replace(cell, load=replace(cell.load, cpu_load=n)) for n, cell in enumerate(plan.cells)]  # two parts
-    order = Order(replace(plan, cells=tuple(cells)), (ONLY_RAW,), "", False, device)
+    loads = [replace(load, scheduler="", cpu_load=number) for number, load in enumerate(LOADS)]  # two parts
+    plan = session(tmp_path, loads, more=False).order.plan
     with pytest.raises(UserError, match="another device"):
-        measure.measure(order, tmp_path / "results")
+        measure.measure(Order(plan, (ONLY_RAW,), "", False, device), tmp_path / "results")
     assert steps == [(device, False), "opened /dev/sdz", (device, False)]
 
 

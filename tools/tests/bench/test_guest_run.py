@@ -6,7 +6,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import pytest
 from guests import stand_in
@@ -16,14 +15,11 @@ from dmcrypt_inline.bench import guest_run
 from dmcrypt_inline.bench.guest_run import Terminal, named_variants, steps, stretched
 from dmcrypt_inline.bench.inguest.orders import ALL_KINDS, BASE_KINDS, QUEUE_KINDS, Variant
 from dmcrypt_inline.bench.inguest.workloads import PLANS
-from dmcrypt_inline.bench.running_kernel import _environment, measure_here
-from dmcrypt_inline.commands import cli, measuring
-from dmcrypt_inline.commands.request import Request
+from dmcrypt_inline.bench.running_kernel import measure_here
+from dmcrypt_inline.commands import cli
 from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.common.run import Completed
 from dmcrypt_inline.guests.guest import run_guest
-from dmcrypt_inline.guests.machine import Machine
-from dmcrypt_inline.kernels.build import Kernel, Module
+from dmcrypt_inline.kernels.build import Kernel
 from dmcrypt_inline.trees.series import Tree
 
 
@@ -66,12 +62,6 @@ def test_variants_by_name(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=why):
             named_variants([word])
-
-
-def test_a_counting_guest_is_not_taken_for_hanging_too_soon() -> None:
-    plan = PLANS["full"]
-    assert guest_run.guest_seconds(plan, "tcg") == 1.5 * plan.seconds + guest_run.BOOT
-    assert guest_run.guest_seconds(plan, "icount") == 5 * plan.seconds + guest_run.BOOT
 
 
 def test_further_variants_get_time_of_their_own() -> None:
@@ -117,40 +107,6 @@ def test_data_is_destroyed_only_where_a_device_is_named(monkeypatch: pytest.Monk
     file.write_text("")
     with pytest.raises(UserError, match="is no block device"):
         measure_here(PLANS["quick"], str(file), str(file))
-
-
-def test_versions_are_told_from_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = {
-        "fio": "fio-3.33\n",
-        "dmsetup": "/dev/mapper/control: open failed\nLibrary version:   1.02.185 (2022-05-18)\n",
-        "cryptsetup": "cryptsetup 2.6.1 flags: UDEV\n",
-    }
-    monkeypatch.setattr(
-        "dmcrypt_inline.bench.running_kernel.run", lambda argv, **_: Completed(tuple(argv), 0, said[argv[0]], 0.0)
-    )
-    assert _environment()["tools"] == {"fio": "fio-3.33", "dmsetup": "Library version:   1.02.185 (2022-05-18)"}
-
-
-def test_a_source_is_built_for_the_kernel_that_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module, source = tmp_path / "dm-crypt.ko", tmp_path / "released.c"
-    for path in (module, source):
-        path.write_text("")
-    usual = {name: Module(name, tmp_path / f"{name}.ko", "1") for name in ("base", "series")}
-    made = Module("released", tmp_path / "built.ko", "2")
-    tree, kernel = Tree(make_target(tmp_path), tmp_path, "", "", (), "", ""), cast(Kernel, object())
-    monkeypatch.setattr(measuring, "ensure_packages", lambda *_: None)
-    monkeypatch.setattr(measuring, "python_env", lambda: None)
-    monkeypatch.setattr(Request, "tree", lambda *_: tree)
-    monkeypatch.setattr(measuring, "make_machine", lambda *_: Machine(tree, kernel, usual, None))
-    monkeypatch.setattr(
-        measuring, "module_at", lambda _tree, *asked: {(kernel, "series", "released", source): made}[asked]
-    )
-    ran: list[object] = []
-    monkeypatch.setattr(
-        guest_run, "run", lambda machine, plan, further: ran.append((machine.modules, plan.name, further))
-    )
-    assert cli.main(["bench", "--plan", "w1", "--variant", f"mine={module}", f"released={source}"]) == 0
-    assert ran == [({**usual, "released": made}, "w1", {"mine": module})]
 
 
 def test_transient_lines_are_for_terminals(capsys: pytest.CaptureFixture[str]) -> None:

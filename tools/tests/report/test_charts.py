@@ -5,150 +5,101 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import synthetic
 from synthetic import POSTING, measurement
 
 from dmcrypt_inline.bench.inguest import labels
-from dmcrypt_inline.bench.inguest.measurements import RAW, Load, Measurement, Results
+from dmcrypt_inline.bench.inguest.measurements import RAW, Load, Results
 from dmcrypt_inline.bench.inguest.stats import METRICS, values
-from dmcrypt_inline.report import charts, svg
-from dmcrypt_inline.report.cells import cells, groups, loads
-from dmcrypt_inline.report.palette import COLOURS, of_cells
-from dmcrypt_inline.report.svg import Line, Panel, Row
+from dmcrypt_inline.report import charts
+from dmcrypt_inline.report.charts import over_raw, shown
+from dmcrypt_inline.report.svg import COLOURS, INK, PAPER, of_cells
+from dmcrypt_inline.report.tables import cells
 
 KIB = 1024
 WHO = ((RAW, RAW), ("base", "default"), ("series", "both"))
 
 
-def run(found: Sequence[Load]) -> Results:
-    return synthetic.results([measurement(load, *who) for load in found for who in WHO])
+def run(found: Sequence[Load], rounds: int = synthetic.ROUNDS) -> Results:
+    return synthetic.results([measurement(load, *who, rounds=rounds) for load in found for who in WHO])
 
 
-class Asked:
-    """What the drawing functions were asked to draw; they draw it all the same."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.calls: list[tuple[Any, ...]] = []
-        for module, name in ((charts, "dots"), (charts, "distribution"), (charts, "stacks"), (charts, "lines")):
-            monkeypatch.setattr(module, name, self._noting(getattr(svg, name)))
-
-    def _noting(self, draw: Any) -> Any:
-        def noted(*given: Any, **named: Any) -> Panel:
-            self.calls.append(given)
-            panel: Panel = draw(*given, **named)
-            return panel
-
-        return noted
+def drawn(results: Results) -> dict[str, charts.Chart]:
+    return {chart.name: chart for chart in charts.charts(results)}
 
 
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
-    return Asked(monkeypatch)
+def titles(chart: charts.Chart) -> list[str]:
+    return [title for panel in chart.panels for title in re.findall(r"<title>(.*?)</title>", panel)]
 
 
-def one(results: Results, load: Load, variant: str, mode: str) -> Measurement:
-    (found,) = [c for c in results.measurements if (c.load, c.variant, c.mode) == (load, variant, mode)]
-    return found
+def texts(chart: charts.Chart) -> set[str]:
+    return {text for panel in chart.panels for text in re.findall(r">([^<]+)</text>", panel)}
 
 
 @pytest.mark.parametrize(("size", "factor"), [(4 * KIB, 1), (64 * KIB, 16), (1024 * KIB, 256)])
-def test_the_matrix_is_normalised_to_4k(asked: Asked, size: int, factor: int) -> None:
+def test_the_matrix_is_normalised_to_4k(size: int, factor: int) -> None:
     load = replace(POSTING, workload="W2", block_sizes=(size, size))
-    results = run([load])
-    sample = one(results, load, "series", "both").samples[0]
-    results = synthetic.results([replace(c, samples=c.samples[:1]) for c in results.measurements])
-    for draw, expected in (
-        (charts.w2_throughput, sample.throughput),
-        (charts.w2_iops, sample.ios / sample.seconds * factor),
-        (charts.w2_latency, sample.latency_us["p50"] / factor),
+    results = run([load], rounds=1)
+    [sample] = results.measurements[2].samples
+    for metric, expected in (
+        (charts.IOPS_4K, sample.ios / sample.seconds * factor),
+        (charts.LATENCY_4K, sample.latency_us["p50"] / factor),
     ):
-        assert draw(results) is not None
-        _, _, _, rows, (kind,) = asked.calls.pop()
-        assert rows == ["raw", "base:default", "series:both"]
-        assert dict(kind.points)[2].median == pytest.approx(expected)
-        assert kind.label == labels.size(size)
+        found = shown(results, load, metric)
+        assert list(found) == ["raw", "base:default", "series:both"]
+        assert found["series:both"].median == pytest.approx(expected)
 
 
-def test_the_raw_device_is_shown_with_every_cipher(asked: Asked) -> None:
+def test_what_is_added_is_more_than_the_raw_device() -> None:
+    load = replace(POSTING, workload="W4")
+    found = shown(run([load]), load, METRICS["p50"], over_raw)
+    assert {name: round(value.median, -1) for name, value in found.items()} == {"base:default": 200, "series:both": 20}
+
+
+def test_the_raw_device_is_shown_with_every_cipher() -> None:
     null = replace(POSTING, workload="W2")
     real = replace(null, cipher="aes-xts-plain64")
     results = synthetic.results([*run([null]).measurements, measurement(real, "series", "both")])
-    drawn = charts.w2_throughput(results)
-    assert drawn is not None
-    assert [panel.title for panel in drawn.panels] == ["null cipher", "aes-xts-plain64"]
-    assert asked.calls[1][3] == ["raw", "series:both"]
+    assert titles(drawn(results)["w2-throughput"]) == ["null cipher", "aes-xts-plain64"]  # of bars: one size
+    assert list(shown(results, real, METRICS["p50"])) == ["raw", "series:both"]
 
 
 def test_lines_join_what_differs_in_one_thing() -> None:
     load = replace(POSTING, workload="curves")
     depths = [replace(load, queue_depth=number) for number in (16, 1, 4)]
     jobs = [replace(load, jobs=number) for number in (2, 8)]
-    write = replace(load, rw="write")
-    found = groups([*depths, *jobs, write], "queue_depth")
+    found = charts.groups([*depths, *jobs, replace(load, rw="write")], "queue_depth")
     assert [[each.queue_depth for each in group] for group in found] == [[1, 4, 16]]
-    assert [[each.jobs for each in group] for group in groups([*depths, *jobs], "jobs")] == [[1, 2, 8]]
-    assert groups([load], "scheduler") == []
+    assert [[each.jobs for each in group] for group in charts.groups([*depths, *jobs], "jobs")] == [[1, 2, 8]]
+    assert charts.groups([load], "scheduler") == []
     alone = replace(load, scheduler="none")
-    assert groups([alone], "scheduler") == [[alone]]
-
-
-def test_curves_have_a_panel_for_each_sector_size(asked: Asked) -> None:
-    results = synthetic.results(synthetic.curves())
-    drawn = charts._curve("block_sizes", "block size", "cpu")(results)
-    assert drawn is not None
-    assert [panel.title for panel in drawn.panels] == [
-        f"{way}, sectors of {sector}" for way in ("read", "write") for sector in (512, 4096)
+    assert charts.groups([alone], "scheduler") == [[alone]]
+    sizes = [
+        replace(load, sector_size=sector, block_sizes=(size, size)) for sector in (512, 4096) for size in (4096, 8192)
     ]
-    series = {line.label: line for line in asked.calls[1][3]}
-    assert [place for place, _ in series["series:both"].points] == [4096 << shift for shift in range(9)]
-    load = next(each for each in loads(results, "curves") if each.sector_size == 4096)
-    expected = values(one(results, load, "series", "both"), METRICS["cpu"])
-    assert min(expected) <= series["series:both"].points[0][1].median <= max(expected)
-
-
-def test_the_distribution_takes_all_percentiles_there_are(asked: Asked) -> None:
-    load = replace(POSTING, workload="W4")
-    cell = measurement(load, "series", "both")
-    more = [replace(s, latency_us={**s.latency_us, "p90": s.latency_us["p50"] * 1.5}) for s in cell.samples]
-    assert charts.w4_distribution(synthetic.results([replace(cell, samples=tuple(more))])) is not None
-    (line,) = asked.calls[0][3]
-    assert [place for place, _ in line.points] == [50, 90, 99, 99.9]
-    assert [v.median for _, v in line.points] == sorted(v.median for _, v in line.points)
-
-
-@pytest.mark.parametrize("busy", [0, 2])
-def test_the_parts_of_the_cost_are_the_whole(asked: Asked, busy: int) -> None:
-    load = replace(POSTING, workload="W5", cpu_load=busy)
-    assert charts.w5_cost(run([load])) is not None
-    rows: list[Row]
-    parts: list[Line]
-    _, _, _, rows, parts = asked.calls[0]
-    for place, row in enumerate(rows):
-        together = sum(value.median for part in parts for at, value in part.points if at == place)
-        assert together == pytest.approx(row.value.median, rel=0.02)
+    chart = drawn(run(sizes))["curves-block_sizes-cpu"]
+    assert titles(chart) == ["sectors of 512", "sectors of 4096"]
+    assert {"4k", "8k", "block size", "series:both"} <= texts(chart)
+    assert "queue depth 1, 1 job" in chart.text
 
 
 def test_the_chart_of_the_posting_has_its_figures() -> None:
     results = run([POSTING])
-    panel = charts.w1_panels(results, [POSTING])[0]
     raw, default, both = (values(cell) for cell in cells(results, POSTING))
     ratios = sorted(b / d for b, d in zip(both, default))
     middle = (ratios[2] + ratios[3]) / 2
-    texts = re.findall(r">([^<]+)</text>", panel.svg)
-    assert any(text.endswith(f"({labels.figure(middle)}×)") for text in texts)
-    assert {"raw", "base:default", "series:both", "MiB/s (× base:default)"} <= set(texts)
+    found = texts(drawn(results)["w1"])
+    assert any(text.endswith(f"({labels.figure(middle)}×)") for text in found)
+    assert {"raw", "base:default", "series:both", "MiB/s (× base:default)"} <= found
     assert raw
 
 
 def test_a_cell_without_a_value_is_left_out() -> None:
-    load = replace(POSTING, workload="W5")
-    cell = measurement(load, "series", "both")
+    cell = measurement(replace(POSTING, workload="W5"), "series", "both")
     blind = replace(cell, samples=tuple(replace(s, latency_us={}) for s in cell.samples))
-    assert charts.w5_p99(synthetic.results([blind])) is None
-    assert charts.w5_throughput(synthetic.results([blind])) is not None
+    assert list(drawn(synthetic.results([blind]))) == ["w5-throughput", "w5-cost"]
 
 
 def test_colours_belong_to_cells() -> None:
@@ -157,3 +108,19 @@ def test_colours_belong_to_cells() -> None:
     assert len({colour.name for colour in all_of_them.values()}) == 4
     assert len(of_cells([f"mine:{number}" for number in range(20)])) == 20
     assert len({(colour.light, colour.dark) for colour in COLOURS}) == len({colour.marker for colour in COLOURS}) == 8
+
+
+def test_colours_can_be_told_from_the_paper() -> None:
+    def luminance(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    def contrast(colour: str, paper: str) -> float:  # of WCAG 2.1
+        low, high = sorted((luminance(colour), luminance(paper)))
+        return (high + 0.05) / (low + 0.05)
+
+    for which, paper in enumerate(PAPER):
+        assert contrast(INK[which], paper) >= 7
+        for colour in COLOURS:
+            assert contrast((colour.light, colour.dark)[which], paper) >= 3, colour.name

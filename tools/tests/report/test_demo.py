@@ -15,12 +15,9 @@ def measured(speed: float) -> Results:
     for cell in demo.PLAN.cells:
         variant = {"queue": "series"}.get(cell.kind, cell.kind)
         made = synthetic.measurement(cell.load, variant, cell.mode)
-        if variant == "series":
-            base = synthetic.measurement(cell.load, "base", "default")
-            made = synthetic.measurement(
-                cell.load, variant, cell.mode, speed * base.samples[0].ios / made.samples[0].ios
-            )
-        cells.append(made)
+        base = synthetic.measurement(cell.load, "base", "default")
+        times = speed * base.samples[0].ios / made.samples[0].ios if variant == "series" else 1.0
+        cells.append(synthetic.measurement(cell.load, variant, cell.mode, times))
     return synthetic.results(cells)
 
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 PROC = Path("/proc")
 USER_HZ = 100  # ticks a second in /proc/stat and /proc/PID/stat; part of the x86 ABI
@@ -22,14 +24,6 @@ COLUMNS = {"irq": 6, "softirq": 7}
 GATE = "dmcrypt-gate"  # what fio's jobs run before and after their I/O; see sampling.py
 WORKER = re.compile(r"kworker/[^-+]*[-+](.*)")  # "+" while it works for the queue, "-" afterwards
 CONTEXTS = ("jobs", "kcryptd", "write_thread", "cryptd", "other_threads")
-
-
-@dataclass(frozen=True)
-class System:
-    """Of the whole machine since its boot: CPU seconds in interrupts by kind, and context switches."""
-
-    cpu: Mapping[str, float]
-    switches: int
 
 
 @dataclass(frozen=True)
@@ -43,33 +37,18 @@ class Thread:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Threads and the whole system at one time."""
+    """Of the whole machine since its boot: CPU seconds in interrupts by kind, context switches, and its threads."""
 
-    system: System
+    interrupts: Mapping[str, float]
+    switches: int
     threads: Mapping[int, Thread]
 
 
-@dataclass(frozen=True)
-class Usage:
-    """What was used between two snapshots: CPU seconds by kind and by context, and context switches.
-
-    Both ways of dividing the CPU seconds have the same sum: what the threads of CONTEXTS
-    and the interrupts took. A load beside the measurement and the measuring are left out.
-    """
-
-    cpu: Mapping[str, float]
-    by_context: Mapping[str, float]
-    switches: int
-
-
-def parse_stat(text: str) -> System:
-    """The text of /proc/stat. Raises ValueError when a line is missing."""
+def parse_stat(text: str) -> tuple[dict[str, float], int]:
+    """The text of /proc/stat: CPU seconds in interrupts by kind, and context switches."""
     lines = {line.split(maxsplit=1)[0]: line.split() for line in text.splitlines() if line}
-    try:
-        cpu = {kind: int(lines["cpu"][column]) / USER_HZ for kind, column in COLUMNS.items()}
-        return System(cpu, int(lines["ctxt"][1]))
-    except (KeyError, IndexError) as error:
-        raise ValueError(f"/proc/stat lacks {error}") from error
+    cpu = {kind: int(lines["cpu"][column]) / USER_HZ for kind, column in COLUMNS.items()}
+    return cpu, int(lines["ctxt"][1])
 
 
 def context_of(comm: str) -> str:
@@ -93,11 +72,9 @@ def context_of(comm: str) -> str:
 
 
 def parse_thread(stat: str, schedstat: str) -> Thread:
-    """One thread from its files; without schedstat ("", in ns) the ticks of stat. Raises ValueError for other texts."""
+    """One thread from its files; without schedstat ("", in ns) the ticks of stat."""
     name, _, rest = stat.partition("(")[2].rpartition(")")
     fields = rest.split()
-    if len(fields) < 17:
-        raise ValueError(f"no /proc/PID/stat: {stat!r}")
     nice = int(fields[16]) > 0  # the load beside a measurement; see measure.busy
     ticks = int(fields[11]) + int(fields[12])
     # "0 0 0" is also what a kernel says that does not count (nodelayacct).
@@ -114,26 +91,23 @@ def threads(proc: Path = PROC) -> dict[int, Thread]:
     for task in proc.glob("[0-9]*/task/[0-9]*"):
         if task.parent.parent.name == own:
             continue  # what it costs to look
-        try:
+        counted = task / "schedstat"
+        with suppress(OSError):
             stat = (task / "stat").read_text(errors="replace")
-        except OSError:
-            continue
-        try:
-            schedstat = (task / "schedstat").read_text()
-        except OSError:
-            schedstat = ""
-        found[int(task.name)] = parse_thread(stat, schedstat)
+            found[int(task.name)] = parse_thread(stat, counted.read_text() if counted.exists() else "")
     return found
 
 
-def system(proc: Path = PROC) -> System:
-    """The whole machine, now."""
+def system(proc: Path = PROC) -> tuple[dict[str, float], int]:
+    """The whole machine, now, as parse_stat has it."""
     return parse_stat((proc / "stat").read_text())
 
 
-def usage(before: Snapshot, after: Snapshot) -> Usage:
-    """Of threads that were there in both snapshots, or came between them.
+def usage(before: Snapshot, after: Snapshot) -> dict[str, Any]:
+    """What was used between two snapshots, as the fields of a Sample: cpu_seconds, by_context, context_switches.
 
+    Both ways of dividing the CPU seconds have the same sum: what the threads of CONTEXTS
+    and the interrupts took. A load beside the measurement and the measuring are left out.
     A worker counts for the work queue it last worked for. Time in user mode is known to a tick.
     """
     contexts = dict.fromkeys(CONTEXTS, 0.0)
@@ -145,9 +119,9 @@ def usage(before: Snapshot, after: Snapshot) -> Usage:
             user += max(0.0, thread.user - earlier.user)
     all_threads = sum(contexts.values())
     user = min(user, all_threads)
-    interrupts = {kind: max(0.0, after.system.cpu[kind] - before.system.cpu[kind]) for kind in COLUMNS}
-    return Usage(
-        cpu={"user": user, "system": all_threads - user, **interrupts},
-        by_context={**contexts, **interrupts},
-        switches=after.system.switches - before.system.switches,
-    )
+    interrupts = {kind: max(0.0, after.interrupts[kind] - before.interrupts[kind]) for kind in COLUMNS}
+    return {
+        "cpu_seconds": {"user": user, "system": all_threads - user, **interrupts},
+        "by_context": {**contexts, **interrupts},
+        "context_switches": after.switches - before.switches,
+    }

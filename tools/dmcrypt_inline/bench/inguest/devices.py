@@ -20,6 +20,7 @@ SIZE = 64 * MIB  # of each device under test, except the user's
 LARGEST = str(MIB >> 9)  # request that null_blk takes, in sectors, where it can be told; else it is 127 KiB
 CONFIGFS = Path("/sys/kernel/config/nullb")
 BLOCK = Path("/sys/class/block")
+DEV = Path("/dev")
 MODULES = Path("/sys/module")
 RAM_DISK = Path("/dev/ram0")
 SERIAL = "dmcrypt-bench"  # of the guest's emulated disks
@@ -31,20 +32,8 @@ class Unsupported(UserError):
     """The device cannot be set up as a load wants it; others can be measured."""
 
 
-@dataclass(frozen=True)
-class Disk:
-    """An emulated disk: what it is called in the guest, and the attribute in sysfs with its serial number."""
-
-    name: str
-    serial: str
-
-    @property
-    def node(self) -> str:
-        """Its node in /dev."""
-        return f"/dev/{self.name}"
-
-
-DISKS = {"nvme": Disk("nvme0n1", "device/serial"), "virtio-blk": Disk("vda", "serial")}
+# Emulated disks: what they are called in the guest, and the attribute in sysfs with their serial number.
+DISKS = {"nvme": ("nvme0n1", "device/serial"), "virtio-blk": ("vda", "serial")}
 
 
 @dataclass(frozen=True)
@@ -69,21 +58,6 @@ class Device:
         return (BLOCK / Path(self.node).resolve().name).resolve()
 
 
-def parameters(name: str) -> tuple[str, dict[str, str]]:
-    """The kind and the parameters of a device's name: ("null_blk", {"irqmode": "2"}).
-
-    Raises ValueError when a parameter is not KEY=VALUE.
-    """
-    kind, *words = name.split()
-    found = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals or not re.fullmatch(r"\w+", key):
-            raise ValueError(f"device {name!r}: {word!r} is not KEY=VALUE")
-        found[key] = value
-    return kind, found
-
-
 @contextmanager
 def opened(name: str, run: Run) -> Iterator[Device]:
     """The device `name`, ready to be measured; what was made for it is removed at the end.
@@ -94,12 +68,12 @@ def opened(name: str, run: Run) -> Iterator[Device]:
     if name.startswith("/"):
         yield _device(name, run)
         return
-    kind, settings = parameters(name)
+    kind, *words = name.split()
     if kind == "brd":
         with _ram_disk(run) as node:
             yield _device(node, run)
     elif kind == "null_blk":
-        with _null_block(settings, run) as node:
+        with _null_block(dict(word.split("=") for word in words), run) as node:
             yield _device(node, run)
     elif kind in DISKS:
         device = _emulated(kind, run)
@@ -154,16 +128,17 @@ def _device(node: str, run: Run) -> Device:
 
 def _emulated(kind: str, run: Run) -> Device:
     """Raises UserError unless guest_run.py gave the guest this disk: on a host, the name is somebody's disk."""
-    disk = DISKS[kind]
+    name, attribute = DISKS[kind]
+    node = str(DEV / name)
     try:
-        serial = (BLOCK / disk.name / disk.serial).read_text().strip()
+        serial = (BLOCK / name / attribute).read_text().strip()
     except OSError as error:
-        raise UserError(f"{disk.node} has no serial number: {error}") from error
+        raise UserError(f"{node} has no serial number: {error}") from error
     if serial != SERIAL:
-        raise UserError(f"{disk.node} is not the disk made for measuring: its serial number is {serial!r}")
-    device = _device(disk.node, run)
+        raise UserError(f"{node} is not the disk made for measuring: its serial number is {serial!r}")
+    device = _device(node, run)
     if device.sectors != SIZE >> 9:
-        raise UserError(f"{disk.node} is not the disk made for measuring: it has {device.sectors} sectors")
+        raise UserError(f"{node} is not the disk made for measuring: it has {device.sectors} sectors")
     return device
 
 

@@ -1,8 +1,8 @@
 """The measuring program: python3 -m dmcrypt_inline.bench.inguest.measure ORDER RESULTS, as root, in a guest or not.
 
 It needs nothing but Python's standard library, fio, dmsetup and, for LUKS, cryptsetup.
-Leaves samples.jsonl, one line a sample as `Record` has it, written as it comes; raw/, what
-fio wrote; commands.log; and end.json, which says what is missing and why.
+Leaves samples.jsonl, one line a sample with its cell and the name of fio's document, written as it
+comes; raw/, what fio wrote; commands.log; and end.json, which says what is missing and why.
 """
 
 from __future__ import annotations
@@ -33,21 +33,6 @@ from .workloads import NULL
 
 TRANSIENT = "~ "  # starts a line that the next one replaces on a terminal
 PROGRAM_TIMEOUT = 120.0  # seconds, against a program that hangs
-
-
-@dataclass(frozen=True)
-class Record:
-    """One sample and the cell it belongs to; `sample` is measurements.Sample as a mapping.
-
-    `raw` is the name of fio's own document in raw/.
-    """
-
-    load: Load
-    variant: str
-    mode: str
-    table: str
-    sample: dict[str, object]
-    raw: str
 
 
 @dataclass(frozen=True)
@@ -82,8 +67,7 @@ class Session:
     loaded: Variant | None = None
     runs: int = 0  # of fio
     throughput: dict[tuple[Load, str, str], list[float]] = field(default_factory=dict)
-    unknown: dict[tuple[str, str], None] = field(default_factory=dict)  # variant and mode that it does not know
-    known: set[tuple[str, str]] = field(default_factory=set)
+    known: dict[tuple[str, str], bool] = field(default_factory=dict)  # whether a variant knows a mode
     missing: list[str] = field(default_factory=list)  # of the plan, and why
 
     def run(self, argv: Sequence[str], stdin: bytes | None = None) -> Completed:
@@ -159,13 +143,13 @@ class Session:
         """
         forth = number % 2 == 1
         first = self.order.variants[0]
-        raw = [(load, Place(RAW, RAW, device.node, "")) for load in loads if part.has_raw(load)]
+        raw = [(load, Place(RAW, RAW, device.node, "")) for load in part.raw() if load in loads]
         for variant in self.order.variants if forth else reversed(self.order.variants):
-            modes = [mode for mode in part.modes(variant) if self._knows(variant, mode, device)]
+            modes = {mode: of for mode, of in part.of(variant).items() if self._knows(variant, mode, device)}
             runs: list[tuple[Load, Place]] = []
             with ExitStack() as stack:
                 for mode in modes if forth else reversed(modes):
-                    wanted = [load for load in loads if part.measures(load, variant, mode)]
+                    wanted = [load for load in loads if load in modes[mode]]
                     if wanted:
                         node, table = stack.enter_context(
                             mappings.mapped(
@@ -181,13 +165,12 @@ class Session:
     def _knows(self, variant: Variant, mode: str, device: Device) -> bool:
         self._load(variant)
         cell = (variant.name, mode)
-        if cell not in self.known and cell not in self.unknown:
-            if variant.strict or mappings.knows(mode, device, self.run, read_only=not self.order.writes):
-                self.known.add(cell)
-            else:
-                self.unknown[cell] = None
+        if cell not in self.known:
+            read_only = not self.order.writes
+            self.known[cell] = variant.strict or mappings.knows(mode, device, self.run, read_only=read_only)
+            if not self.known[cell]:
                 print(f"{variant.name} does not know the mode {mode}", flush=True)
-        return cell in self.known
+        return self.known[cell]
 
     def _load(self, variant: Variant) -> None:
         if variant == self.loaded or not variant.module:
@@ -218,7 +201,8 @@ class Session:
             samples = self.sampler.samples([(load, on.node) for load, on in runs], self.order.plan, number, raw)
         with (self.results / "samples.jsonl").open("a") as sink:
             for (load, on), sample in zip(runs, samples):
-                sink.write(json.dumps(asdict(Record(load, on.variant, on.mode, on.table, asdict(sample), raw))) + "\n")
+                cell = {"load": asdict(load), "variant": on.variant, "mode": on.mode, "table": on.table}
+                sink.write(json.dumps({**cell, "sample": asdict(sample), "raw": raw}) + "\n")
                 self.throughput.setdefault((load, on.variant, on.mode), []).append(sample.throughput)
 
     def _of(self, load: Load) -> dict[str, list[float]]:

@@ -50,6 +50,11 @@ class Load:
     cpu_load: int = 0
     engine: str = "psync"
 
+    @staticmethod
+    def of(found: Mapping[str, Any]) -> Load:
+        """The load that JSON has as a mapping."""
+        return Load(**{**found, "block_sizes": tuple(found["block_sizes"])})
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -127,7 +132,7 @@ def read(path: Path) -> Results:
             Measurement(
                 **{
                     **each,
-                    "load": Load(**{**each["load"], "block_sizes": tuple(each["load"]["block_sizes"])}),
+                    "load": Load.of(each["load"]),
                     "samples": tuple(Sample(**sample) for sample in each["samples"]),
                 }
             )

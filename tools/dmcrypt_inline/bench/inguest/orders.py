@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ...common.errors import UserError
 from .measurements import RAW, Load
@@ -59,22 +58,17 @@ def read(path: Path) -> Order:
     try:
         found = json.loads(path.read_text())
         plan = found.pop("plan")
-        cells = tuple(Cell(_load(each["load"]), each["kind"], each["mode"]) for each in plan.pop("cells"))
-        variants = tuple(_variant(each, path.parent) for each in found.pop("variants"))
+        cells = tuple(Cell(Load.of(each.pop("load")), **each) for each in plan.pop("cells"))
+        variants = tuple(
+            replace(
+                Variant(**each), kinds=tuple(each["kinds"]), module=each["module"] and str(path.parent / each["module"])
+            )
+            for each in found.pop("variants")
+        )
         device = found.pop("device")
         return Order(Plan(cells=cells, **plan), variants, device=device and UserDevice(**device), **found)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(f"{path} is no order to measure: {type(error).__name__}: {error}") from error
-
-
-def _variant(found: dict[str, Any], beside: Path) -> Variant:
-    module = str(beside / found["module"]) if found["module"] else ""
-    return Variant(**{**found, "kinds": tuple(found["kinds"]), "module": module})
-
-
-def _load(found: dict[str, Any]) -> Load:
-    smallest, largest = found["block_sizes"]
-    return Load(**{**found, "block_sizes": (smallest, largest)})
 
 
 @dataclass(frozen=True)
@@ -88,27 +82,20 @@ class Part:
         """The loads in the plan's order."""
         return tuple(dict.fromkeys(cell.load for cell in self.cells))
 
-    def modes(self, variant: Variant) -> tuple[str, ...]:
-        """The modes in which the variant is measured, in the plan's order."""
-        return tuple(dict.fromkeys(cell.mode for cell in self.cells if cell.kind in variant.kinds))
+    def of(self, variant: Variant) -> dict[str, list[Load]]:
+        """The modes in which the variant is measured, in the plan's order, and the loads of each."""
+        found: dict[str, list[Load]] = {}
+        for load, mode in dict.fromkeys((cell.load, cell.mode) for cell in self.cells if cell.kind in variant.kinds):
+            found.setdefault(mode, []).append(load)
+        return found
 
-    def measures(self, load: Load, variant: Variant, mode: str) -> bool:
-        """Whether this is one of the cells."""
-        return any(Cell(load, kind, mode) in self.cells for kind in variant.kinds)
-
-    def has_raw(self, load: Load) -> bool:
-        """Whether the load is measured on the device itself too."""
-        return Cell(load, RAW, RAW) in self.cells
+    def raw(self) -> list[Load]:
+        """The loads that are measured on the device itself too."""
+        return [load for load in self.loads if Cell(load, RAW, RAW) in self.cells]
 
     def count(self, variants: Sequence[Variant]) -> int:
         """How many samples a round takes."""
-        raw = sum(self.has_raw(load) for load in self.loads)
-        return raw + sum(
-            self.measures(load, variant, mode)
-            for variant in variants
-            for mode in self.modes(variant)
-            for load in self.loads
-        )
+        return len(self.raw()) + sum(len(loads) for variant in variants for loads in self.of(variant).values())
 
 
 def parts(cells: Sequence[Cell]) -> list[Part]:

@@ -117,23 +117,15 @@ class Ratio:
     @property
     def direction(self) -> int:
         """1: above 1, -1: below, 0: it cannot be told."""
-        return direction(self.interval)
+        if self.interval is None or self.interval[0] <= 1 <= self.interval[1]:
+            return 0
+        return 1 if self.interval[0] > 1 else -1
 
     def verdict(self, metric: Metric = THROUGHPUT) -> str:
         """The direction in the metric's word, 'no difference', or that there are too few rounds to tell."""
-        return word(self.direction, metric) if self.interval else f"{FEW}: {self.rounds}"
-
-
-def direction(interval: tuple[float, float] | None) -> int:
-    """On which side of 1 the interval lies; 0 when it holds 1, or when there is none."""
-    if interval is None or interval[0] <= 1 <= interval[1]:
-        return 0
-    return 1 if interval[0] > 1 else -1
-
-
-def word(found: int, metric: Metric) -> str:
-    """What a direction means for this metric."""
-    return {1: metric.more, -1: metric.less, 0: "no difference"}[found]
+        if self.interval is None:
+            return f"{FEW}: {self.rounds}"
+        return {1: metric.more, -1: metric.less, 0: "no difference"}[self.direction]
 
 
 def median_interval(samples: Sequence[float]) -> tuple[float, float] | None:
@@ -209,8 +201,8 @@ def _find(results: Results, cell: Measurement, who: tuple[str, str]) -> Measurem
     return next((each for each in found if each.load == cell.load), found[0] if found else None)
 
 
-def between(first: Ratio, second: Ratio) -> tuple[float, tuple[float, float] | None]:
-    """How many times the first the second is: the median of all pairs, and its interval but for ERROR (None: too few).
+def between(first: Ratio, second: Ratio) -> Ratio:
+    """How many times the first the second is: all pairs, their median with its interval but for ERROR.
 
     The groups need not have the same size; they are independent of each other, as
     two boots are.
@@ -223,7 +215,7 @@ def between(first: Ratio, second: Ratio) -> tuple[float, tuple[float, float] | N
         if Fraction(2 * below, total) > ERROR:
             break
         best = (pairs[k], pairs[len(pairs) - 1 - k])
-    return statistics.median(pairs), best
+    return Ratio(tuple(pairs), spread(pairs), best)
 
 
 @cache

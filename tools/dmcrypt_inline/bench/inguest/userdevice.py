@@ -1,13 +1,15 @@
 """DEVICE=: which of the user's devices may be measured, and which may be written to.
 
-Everything is decided here, from what sysfs and /proc say and what blkid finds on the device.
+The kernel says whether somebody has a device to himself (O_EXCL: mounts, swap, LVM, RAID, device mapper), blkid what
+is on it. What neither tells is in sysfs and /proc: loop devices over it, and programs that merely have it open.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -90,165 +92,101 @@ def _btrfs_devices(device: str) -> int:
         return int.from_bytes(os.pread(source.fileno(), 8, BTRFS_DEVICES), "little")
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What is known of a device: where it is used, and what is on it.
-
-    `given` is the name as the user wrote it. `mounts` are mount points of it and of its
-    partitions, `mounts_above` of what lies on them; `swaps` are both. `holders` maps the name
-    of each block device directly on it or on a partition of it to its dm uuid ("" for
-    none). `opened` are the other processes that have any of these open. `partitions` are
-    their names; `contents` None when nobody could look.
-    """
-
-    given: str
-    mounts: tuple[str, ...]
-    mounts_above: tuple[str, ...]
-    swaps: tuple[str, ...]
-    holders: tuple[tuple[str, str], ...]
-    opened: tuple[str, ...]
-    partitions: tuple[str, ...]
-    contents: Contents | None
-
-
-def may_write(facts: Facts, destroy: str) -> bool:
-    """Whether the device may be overwritten (True) or only read (False).
+def admitted(given: str, destroy: str, run: Run) -> bool:
+    """Whether the block device `given` may be overwritten (True) or only read (False), as it is now.
 
     `destroy` is the name given with --destroy-data, "" for none. Raises UserError,
     with what to do, when it may be neither.
     """
-    if destroy and destroy != facts.given:
+    if destroy and destroy != given:
         raise UserError(
-            f"--destroy-data names {destroy}, the device is {facts.given}\n"
+            f"--destroy-data names {destroy}, the device is {given}\n"
             "  to overwrite a device, give its name twice, letter by letter: "
-            f"DEVICE={facts.given} DESTROY_DATA={facts.given}"
+            f"DEVICE={given} DESTROY_DATA={given}"
         )
-    _check_use(facts, bool(destroy))
-    found = facts.contents
+    number = _number(given)
+    place = SYSFS / "dev" / "block" / number
+    if not place.exists():
+        raise UserError(f"{given} ({number}) is not in {SYSFS}: is it there?")
+    nodes = {place.resolve(): given} | {each: f"/dev/{each.name}" for each in _partitions(place.resolve())}
+    _check_use(given, nodes, bool(destroy))
+    found = contents(given, run)
     if found is None:
         raise UserError(
-            f"nobody can say what is on {facts.given}: blkid (util-linux) is not installed, or not sure\n"
-            f"  look with: wipefs {facts.given}"
+            f"nobody can say what is on {given}: blkid (util-linux) is not installed, or not sure\n"
+            f"  look with: wipefs {given}"
         )
     if found.member:
-        more = f"\n  if it does not: wipefs --all {facts.given}" if destroy else ""
-        raise UserError(f"{facts.given} may belong to a set of devices ({found.kind}): it is left alone{more}")
+        more = f"\n  if it does not: wipefs --all {given}" if destroy else ""
+        raise UserError(f"{given} may belong to a set of devices ({found.kind}): it is left alone{more}")
     if not destroy:
         return False
-    if facts.partitions or found.table:
-        has = f"the partitions {', '.join(facts.partitions)}" if facts.partitions else "a partition table"
-        raise UserError(f"{facts.given} has {has}: name one of them, or wipefs --all {facts.given} first")
-    if facts.opened:
-        raise UserError(f"{facts.given} is open in other programs: {', '.join(facts.opened)}")
+    if len(nodes) > 1 or found.table:
+        names = ", ".join(each.name for each in list(nodes)[1:])
+        has = f"the partitions {names}" if names else "a partition table"
+        raise UserError(f"{given} has {has}: name one of them, or wipefs --all {given} first")
+    if opened := list(dict.fromkeys(_opened(number))):
+        raise UserError(f"{given} is open in other programs: {', '.join(opened)}")
     return True
 
 
-def _check_use(facts: Facts, destroy: bool) -> None:
-    if facts.swaps:
-        raise UserError(f"{facts.given} is in use as swap ({', '.join(facts.swaps)}): swapoff it first")
-    crypt_only = bool(facts.holders) and all(uuid.startswith(CRYPT) for _, uuid in facts.holders)
-    excused = crypt_only and not destroy  # an open volume may be used while it is only read
-    if mounts := (*facts.mounts, *(() if excused else facts.mounts_above)):
-        raise UserError(f"{facts.given} is mounted on {', '.join(mounts)}: unmount it first")
-    if facts.holders and not excused:
-        names = ", ".join(name for name, _ in facts.holders)
+def _check_use(given: str, nodes: Mapping[Path, str], destroy: bool) -> None:
+    """Raise UserError when the device or a partition of it (`nodes`, by place in sysfs) is in use.
+
+    Open dm-crypt volumes alone are no use of a device that is only read.
+    """
+    numbers = {_text(each / "dev") for each in nodes}
+    if loops := [each for each in SYSFS.glob("block/loop*/loop/backing_file") if _is_one(_text(each), numbers)]:
+        raise UserError(f"{given} is in use by {loops[0].parent.parent.name} (losetup): take that down first")
+    whole, *partitions = nodes
+    # Of a disk with a partition in use the kernel says that it is in use, too.
+    held = [each for each in partitions if _is_held(nodes[each])] or [whole] * _is_held(given)
+    crypt_only = all(map(_has_only_volumes, held))
+    if held and (destroy or not crypt_only):
         more = "; without --destroy-data it can be measured while it is open" if crypt_only else ""
         raise UserError(
-            f"{facts.given} is in use by {names} (LVM, RAID, device mapper, loop): take that down first{more}"
+            f"{given} is in use (mounted, swap, LVM, RAID, device mapper): take that down first{more}\n"
+            f"  look with: lsblk {given}"
         )
 
 
-def admitted(given: str, destroy: str, run: Run) -> bool:
-    """What may_write says of the block device `given` as it is now; to be written to, nobody may hold it either."""
-    writes = may_write(facts_of(given, _number(given), contents(given, run), SYSFS, PROC), destroy)
-    if writes:
-        try:
-            os.close(os.open(given, os.O_RDONLY | os.O_EXCL))
-        except OSError as error:
-            raise UserError(f"{given} is in use: {error.strerror}") from error
-    return writes
+def _is_held(node: str) -> bool:
+    try:
+        os.close(os.open(node, os.O_RDONLY | os.O_EXCL))
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise UserError(f"{node} cannot be opened: {error.strerror}") from error
+        return True
+    return False
 
 
-def facts_of(given: str, number: str, found: Contents | None, sysfs: Path, proc: Path) -> Facts:
-    """The facts about the device `number` (MAJOR:MINOR). Raises UserError when sysfs does not know it."""
-    place = sysfs / "dev" / "block" / number
-    if not place.exists():
-        raise UserError(f"{given} ({number}) is not in {sysfs}: is it there?")
-    partitions = _partitions(place.resolve())
-    own = [place.resolve(), *partitions]
-    direct = [holder for each in own for holder in _holders(each, sysfs)]
-    above = list(dict.fromkeys([*direct, *(up for each in direct for up in _above(each, sysfs))]))
-    return Facts(
-        given,
-        mounts=tuple(_mounts(own, proc)),
-        mounts_above=tuple(_mounts(above, proc)),
-        swaps=tuple(_swaps([*own, *above], proc)),
-        holders=tuple((each.name, _text(each / "dm" / "uuid")) for each in direct),
-        opened=tuple(dict.fromkeys(_opened([*own, *above], proc))),
-        partitions=tuple(each.name for each in partitions),
-        contents=found,
-    )
+def _has_only_volumes(place: Path) -> bool:
+    """Whether what holds a device are volumes of cryptsetup, all of it."""
+    uuids = [_text(holder / "dm" / "uuid") for holder in place.glob("holders/*")]
+    return bool(uuids) and all(uuid.startswith(CRYPT) for uuid in uuids)
 
 
 def _partitions(place: Path) -> list[Path]:
     return sorted(child.parent for child in place.glob("*/partition"))
 
 
-def _holders(place: Path, sysfs: Path) -> list[Path]:
-    """What the kernel shows as such, and loop devices, which it does not."""
-    found = place / "holders"
-    held = sorted(each.resolve() for each in found.iterdir()) if found.is_dir() else []
-    loops = [
-        each.parent.parent.resolve()
-        for each in sorted(sysfs.glob("block/loop*/loop/backing_file"))
-        if _text(each) in _nodes([place])
-    ]
-    return [*held, *loops]
-
-
-def _above(place: Path, sysfs: Path) -> Iterator[Path]:
-    """All that lies on a device: its partitions, its holders, theirs."""
-    for each in (*_partitions(place), *_holders(place, sysfs)):
-        yield each
-        yield from _above(each, sysfs)
-
-
-def _opened(used: list[Path], proc: Path) -> Iterator[str]:
-    """The processes, except this one, that have one of the devices open, by number and name."""
-    numbers = {_text(each / "dev") for each in used}
-    for process in proc.glob("[0-9]*"):
+def _opened(number: str) -> Iterator[str]:
+    """The processes, except this one, that have the device open, by number and name."""
+    for process in PROC.glob("[0-9]*"):
         if process.name == str(os.getpid()):
             continue
         with suppress(OSError):  # it has ended
             for name in os.listdir(process / "fd"):  # noqa: PTH208
-                with suppress(UserError):  # something else, or closed meanwhile
-                    if _number(str(process / "fd" / name)) in numbers:
-                        yield f"{process.name} ({_text(process / 'comm')})"
+                if _is_one(str(process / "fd" / name), {number}):
+                    yield f"{process.name} ({_text(process / 'comm')})"
 
 
-def _mounts(used: list[Path], proc: Path) -> Iterator[str]:
-    """Mount points; by number, and by source for file systems that have a number of their own."""
-    numbers = {_text(each / "dev") for each in used}
-    names = _nodes(used)
-    for line in _text(proc / "self" / "mountinfo").splitlines():
-        left, _, right = line.partition(" - ")
-        fields, source = left.split(), right.split()[1] if len(right.split()) > 1 else ""
-        if fields[2] in numbers or source in names:
-            yield fields[4]
-
-
-def _swaps(used: list[Path], proc: Path) -> Iterator[str]:
-    names = _nodes(used)
-    for line in _text(proc / "swaps").splitlines()[1:]:
-        name = line.split()[0]
-        if name in names:
-            yield name
-
-
-def _nodes(used: list[Path]) -> set[str]:
-    """The nodes in /dev by which devices are known."""
-    found = {f"/dev/{each.name}" for each in used}
-    return found | {f"/dev/mapper/{name}" for each in used if (name := _text(each / "dm" / "name"))}
+def _is_one(node: str, numbers: Collection[str]) -> bool:
+    """Whether this is the name of a block device with one of these numbers."""
+    try:
+        return _number(node) in numbers
+    except UserError:  # something else, or closed meanwhile
+        return False
 
 
 def _number(node: str) -> str:
