@@ -10,7 +10,6 @@ from small import SOURCE, git, make_queue
 
 from dmcrypt_inline.checks import linux
 from dmcrypt_inline.checks.checklist import Failed, Queue
-from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.kernels.build import HOST, Prepared
 
 BASE = "int version = 21;\n"
@@ -148,20 +147,3 @@ def test_a_division_that_no_kernel_has_fails(queue: Queue, name: str) -> None:
 
 def test_a_division_that_every_kernel_has_passes(queue: Queue) -> None:
     judge(driver(queue, BASE, SERIES + DIVIDES.format("__aeabi_uidivmod")))
-
-
-def test_an_option_that_does_not_take_effect_fails(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = replace(queue.target, fragments=dict.fromkeys(("fast", "debug", "clang", "i386"), ()))
-    many = replace(queue, tree=replace(queue.applied(), target=target))
-    asked = []
-
-    def prepare(_tree: object, flavour: str) -> None:
-        asked.append(flavour)
-        if flavour == "i386":
-            raise UserError("CONFIG_KEYS is not what i386.config wants")
-
-    monkeypatch.setattr(linux, "prepare_kernel", prepare)
-    with pytest.raises(UserError, match="CONFIG_KEYS"):
-        linux._configure(many)
-    assert asked[0] == "fast"
-    assert sorted(asked) == ["clang", "fast", "i386"]

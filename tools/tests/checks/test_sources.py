@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import MISSPELLED, git_tree, make_target
+from small import git_tree
 
 from dmcrypt_inline.checks import sources
 from dmcrypt_inline.checks.checklist import Failed, Skipped
@@ -94,37 +93,3 @@ def test_a_path_of_this_machine_fails(repository: Path) -> None:
     (repository / "a").write_text(f"cd {repository}/tools\n")
     with pytest.raises(Failed, match="a:1: "):
         sources._no_paths()
-
-
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        ("cd /src/x", True),
-        ("'/src'", True),
-        ("LINUX=/src", True),
-        ("/usr/src/linux", False),
-        ("./src", False),
-        ("/srcs", False),
-    ],
-)
-def test_find_words(tmp_path: Path, line: str, found: bool) -> None:
-    (tmp_path / "file").write_text(line + "\n")
-    assert bool(sources.find_words(["/src"], [tmp_path / "file"], not_after="./-")) == found
-
-
-def test_what_quotes_others_is_no_source_to_spell(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target = make_target(tmp_path)
-    moved = replace(
-        target,
-        patches=repository,
-        recipe=replace(target.recipe, patch=repository / "to_base", exact=repository / "to_tag"),
-    )
-    monkeypatch.setattr(sources, "TARGETS", {"small": moved})
-    for name in ("to_base", "to_tag", "0001-a.patch"):
-        (repository / name).write_text(MISSPELLED)
-    sources._codespell(Path(sys.prefix) / "bin", tmp_path / "log")
-    (repository / "else").write_text(MISSPELLED)
-    with pytest.raises(Failed, match="else:1"):
-        sources._codespell(Path(sys.prefix) / "bin", tmp_path / "log")

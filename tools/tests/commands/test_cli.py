@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ruamel.yaml import YAML
 
 from dmcrypt_inline.commands import cli, measuring, queue, request, testing
 from dmcrypt_inline.commands.request import Request
@@ -62,25 +61,6 @@ def test_a_stage_offers_what_the_makefile_gives_it_and_its_own(stage: str, forwa
         assert {word for word in given if word.startswith("--")} <= offered
     for option in ("--target", "--linux", "--accel"):
         assert (option in offered) == (stage not in WITHOUT[option])
-
-
-@pytest.mark.parametrize(
-    ("stage", "said", "unsaid"),
-    [
-        ("am", ["default: the one that suits the tree", "git repository, which gets a new branch"], "only read"),
-        ("refresh-selftests", ["default: all", "it is only read (default: the embedded base)"], "linux-5.8)"),
-        ("check", ["default: all", "it is only read (default: the embedded base)"], "linux-5.8)"),
-        ("bench", ["default: linux-5.8", "it is only read (default: the embedded base)"], "default: all"),
-    ],
-)
-def test_the_help_is_the_stage_s_own(
-    stage: str, said: list[str], unsaid: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        cli.main([stage, "--help"])
-    text = " ".join(capsys.readouterr().out.split())
-    assert [words for words in said if words not in text] == []
-    assert unsaid not in text
 
 
 def test_an_interrupt_ends_with_advice(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,14 +127,6 @@ def test_make_changes_nothing_of_a_variant(forwarded: Callable[..., list[str]]) 
 def test_who_signs_and_what_is_overwritten_is_said_on_the_command_line(forwarded: Callable[..., list[str]]) -> None:
     assert forwarded("outbox", SIGN="A <a@host.example>", TRAILER="Word: x", VERSION="2") == ["outbox"]
     assert forwarded("bench", DESTROY_DATA="/dev/x", PLAN="w1") == ["bench", "--plan", "w1"]
-
-
-def test_every_job_of_a_workflow_keeps_its_logs() -> None:
-    for workflow in (REPO / ".github" / "workflows").glob("*.yml"):
-        for name, job in YAML(typ="safe").load(workflow)["jobs"].items():
-            [kept] = [step for step in job["steps"] if "upload-artifact" in step.get("uses", "")]
-            assert kept["if"] == "always()", name
-            assert {"build/*.log", "build/*/log"} <= set(kept["with"]["path"].split()), name
 
 
 def test_trees_of_one_s_own_reach_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline.common.counts import Counts, run_parts
-from dmcrypt_inline.common.paths import cache_dir
+from dmcrypt_inline.common.counts import Counts
 from dmcrypt_inline.common.run import Completed
 from dmcrypt_inline.proofs import tools_tests
 
@@ -23,16 +22,3 @@ def test_a_skip_of_the_tools_tests_is_a_failure(
         monkeypatch.setattr(tools_tests, "run", lambda argv, said=said, **_: Completed(tuple(argv), 0, said, 1.0))
         assert tools_tests.run_own_tests() == expected
     assert "a.py:1: needs fio" in capsys.readouterr().out
-
-
-def test_times_are_told_with_the_state_of_the_cache(capsys: pytest.CaptureFixture[str]) -> None:
-    def part() -> Counts:
-        (cache_dir() / "kernels").mkdir(parents=True)
-        return Counts(1, 0, 0)
-
-    assert run_parts({"one": part}) == Counts(1, 0, 0)
-    assert run_parts({}) == Counts(0, 0, 0)
-    assert capsys.readouterr().out.splitlines() == [
-        "time taken, with an empty cache: one 0:00",
-        "time taken, with what the cache had: ",
-    ]

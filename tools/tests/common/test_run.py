@@ -63,10 +63,6 @@ def test_standard_input_and_environment_reach_the_program(tmp_path: Path) -> Non
     assert done.output == "in env\n"
 
 
-def test_without_standard_input_a_reader_gets_its_end(tmp_path: Path) -> None:
-    assert run(["cat"], log=tmp_path / "log", timeout=10).output == ""
-
-
 def test_failure_of_a_parallel_build_quotes_the_first_error(tmp_path: Path) -> None:
     script = "seq 100; echo dm-crypt.c:7:3: error: no such thing; echo ' 7 | oops'; seq 200 300; exit 2"
     with pytest.raises(CommandError) as caught:
@@ -87,10 +83,6 @@ def test_failure_names_command_log_and_last_lines(tmp_path: Path) -> None:
     assert "    100" in text
     assert "    80\n" not in text
     assert caught.value.completed.returncode == 3
-
-
-def test_failure_is_only_reported_when_unchecked(tmp_path: Path) -> None:
-    assert run(["false"], log=tmp_path / "log", timeout=10, check=False).returncode == 1
 
 
 def test_a_missing_program_is_named(tmp_path: Path) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from small import git
 
 from dmcrypt_inline.checks import cryptsetup
-from dmcrypt_inline.checks.checklist import Failed, Queue, Skipped
+from dmcrypt_inline.checks.checklist import Failed, Queue
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.paths import build_dir, cache_dir
 from dmcrypt_inline.common.run import CommandError
@@ -104,13 +103,6 @@ def test_what_is_built_is_installed_under_build_and_runs(tmp_path: Path) -> None
     said = subprocess.run([built.prefix / "sbin" / "cryptsetup"], env={}, check=True, capture_output=True, text=True)
     assert said.stdout == "cryptsetup 2.3.4\n"
     assert git(made.path, "status", "--porcelain") == ""
-
-
-def test_base_and_series_are_built_side_by_side(tmp_path: Path) -> None:
-    made = tree(tmp_path, CHANGED)
-    series, base = stage.build_cryptsetup(made), stage.build_cryptsetup(made, "base")
-    assert (series.version, base.version) == ("2.3.4", "2.3.3")
-    assert series.key != base.key
 
 
 def test_a_build_is_reused_until_the_tree_or_the_flags_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,9 +199,3 @@ def test_only_what_a_patch_changes_is_compiled_again(tmp_path: Path) -> None:
     log = (tmp_path / "log").read_text()
     assert log.count(" -c -o main.o main.c") == 2
     assert log.count(" -c -o old.o old.c") == 1
-
-
-def test_a_queue_that_does_not_apply_is_not_compiled(tmp_path: Path) -> None:
-    made = tree(tmp_path, CHANGED)
-    with pytest.raises(Skipped):
-        cryptsetup._each_builds(replace(queue(made, tmp_path), tree=None))

@@ -88,11 +88,6 @@ def test_the_selftests_are_divided_among_guests(
     assert "    table: # dm-crypt/table" in capsys.readouterr().out.splitlines()
 
 
-def test_few_selftests_take_few_guests(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
-    assert len(suites._selftests(guests, module(tmp_path, "series"), ["dm-crypt/table"])) == 1
-
-
 def test_an_error_of_one_job_ends_all() -> None:
     begun = []
 
@@ -107,18 +102,6 @@ def test_an_error_of_one_job_ends_all() -> None:
     with pytest.raises(UserError, match="no guest"):
         suites._found([refuses, *([runs] * 1000)])
     assert len(begun) < 1000
-
-
-def test_lines_carry_the_name_of_their_test(capsys: pytest.CaptureFixture[str]) -> None:
-    printed = suites.LinesByTest()
-    for line in ("booting", "# dm-crypt/bad_arguments", "ok 1 a", "# a remark"):
-        printed(line)
-    assert capsys.readouterr().out.splitlines() == [
-        "    booting",
-        "    bad_arguments: # dm-crypt/bad_arguments",
-        "    bad_arguments: ok 1 a",
-        "    bad_arguments: # a remark",
-    ]
 
 
 def result(text: str, status: int | None = 1, complaint: str = "") -> guest_tests.TestResult:

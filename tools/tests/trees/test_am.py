@@ -87,29 +87,6 @@ def test_a_patch_that_is_there_already_makes_no_empty_commit(tmp_path: Path, tar
     assert "dmcrypt-inline" not in git(own, "branch", "--list")
 
 
-def test_a_tree_with_the_flags_gets_the_fixes(tmp_path: Path, targets: dict[str, Target]) -> None:
-    own = own_tree(tmp_path, "/* no_read_workqueue */\n")
-    target, why = am.choose(am._Repo(own, tmp_path / "log"), "LINUX", "Linux 7.2.0")
-    assert target == targets["fixed"]
-    assert why == "its dm-crypt has the flags; the nearest target is v0.2"
-
-
-@pytest.mark.parametrize(
-    ("what", "tag"),
-    [
-        ("Linux 6.1.9", "v5.9"),
-        ("Linux 6.12.0-rc1", "v6.12"),
-        ("Linux 7.10.0", "v7.3"),
-        ("Linux 5.4.1", "v5.9"),
-        ("a tree that does not say which Linux it is", "v5.9"),
-    ],
-)
-def test_a_backport_for_that_version_or_an_older_one_is_nearest(tmp_path: Path, what: str, tag: str) -> None:
-    small = make_target(tmp_path)
-    candidates = [replace(small, tag=tag) for tag in ("v7.3", "v5.9", "v6.12")]
-    assert am._nearest(candidates, what).tag == tag
-
-
 def test_where_it_does_not_apply_nothing_changes(tmp_path: Path, targets: dict[str, Target]) -> None:
     own = own_tree(tmp_path, "int version = 14;\n")
     with pytest.raises(UserError) as caught:

@@ -43,22 +43,6 @@ def test_archive_uris(listing: str, suite: str, expected: list[str]) -> None:
     assert archive.archive_uris(listing, "bookworm", suite) == expected
 
 
-def test_a_release_named_stable_is_the_machine_s_own() -> None:
-    assert archive.archive_uris("http://mirror.example/debian/ stable\n", "bookworm", "bullseye")
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ('NAME="Debian GNU/Linux"\nVERSION_CODENAME=bookworm\nID=debian\n', "bookworm"),
-        ('VERSION_CODENAME="trixie"\n', "trixie"),
-        ("ID=other\n", ""),
-    ],
-)
-def test_os_codename(text: str, expected: str) -> None:
-    assert archive.os_codename(text) == expected
-
-
 @pytest.fixture
 def target(tmp_path: Path) -> Target:
     recipe = Recipe("linux-source-0.1", "bullseye-security", "0.1-1", "small.tar.xz", Path("base.patch"), {})
@@ -189,11 +173,3 @@ def test_an_archive_that_has_moved_on_is_said_to_have(
 )
 def test_version_of(name: str, version: str) -> None:
     assert archive.version_of(Path("/cache") / name) == version
-
-
-def test_the_way_out_names_the_target_s_own_variable(
-    target: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match="CRYPTSETUP="):
-        archive.package_file(replace(target, variable="CRYPTSETUP"), tmp_path / "log")

@@ -13,7 +13,7 @@ from small import AFTER, BEFORE, SOURCE, applied, git, git_tree, kernel_tree, ma
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.paths import cache_dir
 from dmcrypt_inline.trees.base import own_tree, prepare_base, prepare_exact, stacked_base
-from dmcrypt_inline.trees.targets import CRYPTSETUP_PRODUCTS, Target
+from dmcrypt_inline.trees.targets import Target
 
 
 @pytest.fixture
@@ -107,19 +107,6 @@ def test_a_broken_repository_is_refused_in_git_s_words(target: Target, tmp_path:
         prepare_base(target, linux)
 
 
-def test_a_tag_that_nothing_is_known_of_must_exist(target: Target, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"LINUX=.*: git cannot find the tree of refs/tags/v0\.1"):
-        prepare_base(replace(target, blobs={}), git_tree(tmp_path / "linux", None))
-
-
-def test_a_damaged_base_in_the_cache_is_named(target: Target, tmp_path: Path) -> None:
-    linux = kernel_tree(tmp_path / "linux")
-    repo = prepare_base(target, linux).repo
-    git(repo, "tag", "-d", "base")
-    with pytest.raises(UserError, match=f"{repo} holds no base; delete it and run again"):
-        prepare_base(target, linux)
-
-
 @pytest.mark.parametrize("form", ["directory", "git"])
 def test_every_file_that_the_target_names_must_be_right(target: Target, tmp_path: Path, form: str) -> None:
     strict = replace(target, variable="CRYPTSETUP", blobs={**target.blobs, "Makefile": "0" * 12})
@@ -127,18 +114,6 @@ def test_every_file_that_the_target_names_must_be_right(target: Target, tmp_path
     with pytest.raises(UserError, match=r"CRYPTSETUP=.* Makefile has git blob id"):
         prepare_base(strict, make(tmp_path / "own"))
     prepare_base(target, tmp_path / "own")
-
-
-def test_what_building_cryptsetup_leaves_is_not_taken(target: Target, tmp_path: Path) -> None:
-    own = kernel_tree(tmp_path / "own")
-    (own / "Makefile").unlink()
-    built = ("Makefile", "libcryptsetup.la", ".libs/x.so", "lib/.libs/y", "lib/.dirstamp", "po/de.gmo", "cryptsetup")
-    for name in (*built, "docs/examples/Makefile", "src/cryptsetup.c", "po/de.po"):
-        (own / name).parent.mkdir(parents=True, exist_ok=True)
-        (own / name).touch()
-    base = prepare_base(replace(target, products=CRYPTSETUP_PRODUCTS), own)
-    taken = git(base.repo, "ls-tree", "-r", "--name-only", "base").split()
-    assert taken == [".gitignore", "docs/examples/Makefile", SOURCE, "po/de.po", "src/cryptsetup.c"]
 
 
 def test_a_tree_for_another_target_leaves_the_embedded_base(

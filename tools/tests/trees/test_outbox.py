@@ -40,6 +40,13 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
     return apply_series(target, prepare_base(target, git_tree(tmp_path / "linux", None)))
 
 
+def edited(tree: Tree, old: str, new: str) -> Tree:
+    """The tree after a change of its one patch."""
+    [patch] = tree.target.patches.iterdir()
+    patch.write_text(re.sub(old, new, patch.read_text(), flags=re.M))
+    return apply_series(tree.target, prepare_base(tree.target, tree.target.series.parent / "linux"))
+
+
 def write(tree: Tree, posting: Posting, whom: Recipients, commit: str | None, out: Path) -> list[Path]:
     return outbox.write(tree, outbox.threads(tree)[0], posting, whom, base_commit=commit, out=out)
 
@@ -74,10 +81,13 @@ def test_the_sign_off_comes_last(tree: Tree, tmp_path: Path) -> None:
 
 
 def test_trailers_join_those_that_are_there(tree: Tree, tmp_path: Path) -> None:
-    path = tree.target.patches / "0001-dm-crypt-bump-the-version.patch"
-    path.write_text(path.read_text().replace("Because.\n", 'Because.\n\nFixes: 0123456789ab ("a: b")\n'))
-    _, patch = written(tree, tmp_path, Posting(SENDER))
+    _, patch = written(edited(tree, "^Because.", 'Because.\n\nFixes: 0123456789ab ("a: b")'), tmp_path, Posting(SENDER))
     assert f'\n\nFixes: 0123456789ab ("a: b")\nSigned-off-by: {SENDER}\n---\n' in patch
+
+
+def test_text_below_the_message_stays_there(tree: Tree, tmp_path: Path) -> None:
+    _, patch = written(edited(tree, "^---$", "---\nv2: greater\n"), tmp_path, Posting(SENDER))
+    assert f"Signed-off-by: {SENDER}\n---\nv2: greater\n\n {SOURCE} | 2 +-\n" in patch
 
 
 def in_body_from(mail: str) -> str:
@@ -90,8 +100,7 @@ OTHER = "Somebody <else@host.example>"
 
 
 def test_another_author_stays_the_author(tree: Tree, tmp_path: Path) -> None:
-    [path] = tree.target.patches.iterdir()
-    path.write_text(re.sub("^From: .*", f"From: {OTHER}", path.read_text(), flags=re.M))
+    tree = edited(tree, "^From: .*", f"From: {OTHER}")
     git(tmp_path / "project", "commit", "-q", "--allow-empty", "-m", "more", f"--author={OTHER}")
     assert in_body_from(written(tree, tmp_path, Posting(SENDER))[1]) == OTHER
     assert in_body_from(written(tree, tmp_path, Posting(OTHER))[1]) == ""
@@ -162,7 +171,7 @@ def test_the_selftests_are_a_posting_of_their_own(tmp_path: Path, monkeypatch: p
     assert [mail["Subject"] for mail in (first, second)] == [f"[PATCH {n}/2] selftests: add {n + 1}" for n in (1, 2)]
     assert first["In-Reply-To"] is None
     assert second["In-Reply-To"] == second["References"] == first["Message-Id"]
-    one = replace(tests, patches=tests.patches[:1])
+    one = replace(tests, patches=tests.patches[:1], tip=tree.commits[1])
     [mail] = outbox.write(tree, one, Posting(SENDER), WHOM, base_commit=COMMIT, out=tmp_path / "one")
     assert "Subject: [PATCH] selftests: add 2\n" in mail.read_text()
 
@@ -178,21 +187,14 @@ def test_selftests_before_the_end_are_refused(tmp_path: Path, monkeypatch: pytes
     [
         (Posting(""), "who sends, and signs off"),
         (Posting("sender@host.example"), "who sends, and signs off"),
-        (Posting("A Sender"), "who sends, and signs off"),
-        (Posting("A Sender <sender>"), "who sends, and signs off"),
         (Posting("A <a@host.example>, B <b@host.example>"), "who sends, and signs off"),
         (Posting("A\nBcc: evil <a@host.example>"), "who sends, and signs off"),
         (Posting("A\u2028B <a@host.example>"), "who sends, and signs off"),
-        (Posting("A \udcfc <a@host.example>"), "who sends, and signs off"),
-        (Posting("A <a,b@host.example>"), "who sends, and signs off"),
-        (Posting("A <a@host.example,>"), "who sends, and signs off"),
         (Posting('A <"x@host.example>'), "who sends, and signs off"),
-        (Posting("A <a@host..example>"), "who sends, and signs off"),
         (Posting("Ünal <ünal@host.example>"), "who sends, and signs off"),
         (Posting("A <a@bücher.example>"), "who sends, and signs off"),
         (Posting(SENDER, ("nonsense",)), "no trailer"),
         (Posting(SENDER, ("Word: x\nInjected: y",)), "no trailer"),
-        (Posting(SENDER, ("Word: x\rInjected: y",)), "no trailer"),
         (Posting(SENDER, ("Signed-off-by: B <b@host.example>",)), "give that as SIGN="),
         (Posting(SENDER, version=0), "the first version is 1"),
     ],
@@ -200,14 +202,6 @@ def test_selftests_before_the_end_are_refused(tmp_path: Path, monkeypatch: pytes
 def test_what_no_mail_can_be_made_of_is_refused(tree: Tree, tmp_path: Path, posting: Posting, why: str) -> None:
     with pytest.raises(UserError, match=why):
         written(tree, tmp_path, posting)
-    assert not (tmp_path / "outbox").exists()
-
-
-def test_a_patch_without_the_line_before_its_diff_is_refused(tree: Tree, tmp_path: Path) -> None:
-    [path] = tree.target.patches.iterdir()
-    path.write_text(path.read_text().replace("\n---\n", "\n"))
-    with pytest.raises(UserError, match=f"{path.name} has no line '---' between message and diff"):
-        written(tree, tmp_path, Posting(SENDER))
     assert not (tmp_path / "outbox").exists()
 
 

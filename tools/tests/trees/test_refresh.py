@@ -87,14 +87,6 @@ def test_what_does_not_fit_the_tag_is_told_and_kept(edited: Edited, monkeypatch:
     assert (edited.tree / SOURCE).read_text() == "int version = 23;\n"
 
 
-def test_another_subject_is_another_file(edited: Edited) -> None:
-    (edited.tree / SOURCE).write_text("int version = 23;\n")
-    edited.commit("dm crypt: bump it twice\n\nBecause.", amend=True)
-    edited.write_back()
-    assert sorted(edited.queue()) == ["0001-dm-crypt-bump-it-twice.patch", "series"]
-    assert (edited.tree / SOURCE).read_text() == "int version = 23;\n"
-
-
 def uncommitted(edited: Edited) -> None:
     (edited.tree / SOURCE).write_text("int version = 24;\n")
 
