@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 from ..common.errors import UserError
@@ -11,7 +12,6 @@ from ..common.run import CommandError, run
 from .targets import Recipe, Target
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")  # from the package debian-archive-keyring
-OS_RELEASE = Path("/etc/os-release")
 DOWNLOAD = 1 << 29  # bytes: a kernel source package (120 MB) and apt's lists
 
 
@@ -35,15 +35,6 @@ def archive_uris(indextargets: str, codename: str, suite: str) -> list[str]:
         if release in wanted and uri not in found:
             found.append(uri)
     return found
-
-
-def os_codename(os_release: str) -> str:
-    """VERSION_CODENAME of an os-release file's text; empty when there is none."""
-    for line in os_release.splitlines():
-        name, _, value = line.partition("=")
-        if name == "VERSION_CODENAME":
-            return value.strip("\"'")
-    return ""
 
 
 def package_file(target: Target, log: Path) -> Path:
@@ -73,7 +64,7 @@ def _download(target: Target, into: Path, log: Path) -> None:
     advice = f"  or use a checkout of your own: {target.variable}=<git tree or source dir>"
     try:
         asked = run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)"], log=log, timeout=60).output
-        codename = os_codename(OS_RELEASE.read_text())
+        codename = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
     except (CommandError, OSError) as error:
         raise UserError(f"the embedded base needs Debian's apt: {error}\n{advice}") from error
     uris = archive_uris(asked, codename, recipe.suite)

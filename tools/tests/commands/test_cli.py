@@ -14,10 +14,9 @@ import pytest
 
 from dmcrypt_inline.commands import cli, measuring, queue, request, testing
 from dmcrypt_inline.commands.request import Request
-from dmcrypt_inline.common.counts import Counts
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.paths import REPO, TOOLS
-from dmcrypt_inline.proofs import guest_tests, tools_tests
+from dmcrypt_inline.proofs import guest_tests
 from dmcrypt_inline.trees.targets import COMPILE_ONLY, CROSS_COMPILE_ONLY, FLAVOURS, TARGETS, get_target
 
 # Which stages lack an option that others have.
@@ -177,21 +176,6 @@ def test_what_a_calling_make_leaves_does_not_reach_the_kernel_s(monkeypatch: pyt
         monkeypatch.setenv(name, "x")
     cli.clean_environment()
     assert not names.intersection(os.environ)
-
-
-@pytest.mark.parametrize(
-    ("output", "expected"),
-    [
-        ("....\n58 passed in 15.50s", Counts(58, 0, 0)),
-        ("1 failed, 3 passed, 2 skipped in 0.1s\n", Counts(3, 1, 2)),
-        ("2 passed, 1 error in 0.1s\n", Counts(2, 1, 0)),
-        ("4 errors in 0.1s\n", Counts(0, 4, 0)),
-        ("no tests ran in 0.01s\n", Counts(0, 0, 0)),
-        ("", Counts(0, 0, 0)),
-    ],
-)
-def test_pytest_counts(output: str, expected: Counts) -> None:
-    assert tools_tests.pytest_counts(output) == expected
 
 
 def test_every_target_is_whole() -> None:

@@ -188,7 +188,6 @@ def done_already(tmp_path: Path) -> Path:
     return own
 
 
-@pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize(
     ("make", "why"),
     [
@@ -200,7 +199,7 @@ def done_already(tmp_path: Path) -> Path:
     ],
 )
 def test_what_is_no_tree_for_a_queue_is_refused(
-    tmp_path: Path, targets: dict[str, Target], make: Callable[[Path], Path], why: str, named: bool
+    tmp_path: Path, targets: dict[str, Target], make: Callable[[Path], Path], why: str
 ) -> None:
     with pytest.raises(UserError, match=why):
-        am.apply_queue("LINUX", make(tmp_path), targets["small"] if named else None)
+        am.apply_queue("LINUX", make(tmp_path), None)

@@ -36,6 +36,7 @@ https://mirror.example/debian/ bookworm-backports
         (ELSEWHERE, "bullseye-security", ["https://safe.example/updates/"]),
         (ELSEWHERE, "bullseye", ["file:/srv/mirror/debian/"]),
         ("https://vendor.example/apt/ nodistro\n", "bullseye", []),
+        ("http://mirror.example/debian/ stable\n", "bullseye", ["http://mirror.example/debian/"]),
         ("", "bullseye-security", []),
     ],
 )
@@ -56,8 +57,7 @@ def fake_apt(monkeypatch: pytest.MonkeyPatch, place: Path, script: str) -> None:
     (place / "apt-get").chmod(0o755)
     monkeypatch.setenv("PATH", f"{place}:/usr/bin:/bin")
     monkeypatch.setattr(archive, "KEYRING", place / "apt-get")
-    (place / "os-release").write_text("VERSION_CODENAME=bookworm\n")
-    monkeypatch.setattr(archive, "OS_RELEASE", place / "os-release")
+    monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"VERSION_CODENAME": "bookworm"})
 
 
 def test_no_network_is_said_with_the_way_out(target: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
