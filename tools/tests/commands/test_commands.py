@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
 
 import pytest
-from guests import CRYPTSETUP
 
 from dmcrypt_inline.checks.checklist import Check
 from dmcrypt_inline.commands import cli, measuring, testing
 from dmcrypt_inline.commands.request import Request
 from dmcrypt_inline.common.counts import Counts
 from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.guests.machine import Machine
-from dmcrypt_inline.kernels.build import Kernel
-from dmcrypt_inline.proofs import suites
-from dmcrypt_inline.proofs.guest_tests import names
-from dmcrypt_inline.trees.series import Tree
 from dmcrypt_inline.trees.targets import TARGETS, Target
 
 
@@ -72,53 +65,29 @@ def stubbed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(testing, "_kernels", lambda *_: None)
     monkeypatch.setattr(testing, "_check", part("check", Counts(2, 0, 1)))
     monkeypatch.setattr(testing, "_build_cryptsetup", lambda *_: Counts(0, 0, 0))
-    monkeypatch.setattr(testing, "_builds", part("builds", Counts(0, 0, 0)))
     monkeypatch.setattr(testing, "_in_guests", part("guest", Counts(3, 0, 0)))
     return ran
 
 
-def test_selftest_of_cryptsetup_runs_its_tests_in_native_guests(
-    stubbed: list[str], monkeypatch: pytest.MonkeyPatch
+def test_cryptsetup_is_tested_natively_with_both_drivers(
+    stubbed: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Request, "tree", lambda _self, target: target.name)
-    monkeypatch.setattr(testing, "make_machine", lambda _request, *wanted: wanted)
-    ran: list[object] = []
-
-    def of_cryptsetup(machine: object, cryptsetup: object, quick: bool, tests: list[str]) -> Counts:
-        ran.append((machine, cryptsetup, quick, tests))
-        return Counts(1, 0, 0)
-
-    monkeypatch.setattr(suites, "of_cryptsetup", of_cryptsetup)
-    monkeypatch.setattr(testing, "patched_cryptsetup", lambda _request: CRYPTSETUP)
-    wanted = ["--quick", "--test", "cryptsetup_on_base own_suite"]
-    assert cli.main(["selftest", "--target", "cryptsetup-2.3", *wanted]) == 0
-    tests = ["cryptsetup/own_suite", *names("cryptsetup_on_base")]
-    assert ran == [(("linux-5.8", "native", ("base", "series")), CRYPTSETUP, True, tests)]
-    assert cli.main(["selftest", "--target", "cryptsetup-2.3", "--variant", "base"]) == 1
-    assert stubbed == []
+    for wrong in (["--variant", "base"], ["--accel", "tcg"]):
+        assert cli.main(["selftest", "--target", "cryptsetup-2.3", *wrong]) == 1
+        assert "no VARIANT=, no ACCEL=" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("word", "name"), [("base", "base"), ("{}", "mine"), ("new={}", "new"), ("none", ""), ("{}x", ""), ("x={}.o", "")]
 )
-def test_selftest_takes_a_driver_of_yours(
-    stubbed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str, name: str
-) -> None:
+def test_selftest_takes_a_driver_of_yours(tmp_path: Path, word: str, name: str) -> None:
     source = tmp_path / "dm-crypt.c"
     source.touch()
-    mine = Machine(cast(Tree, None), cast(Kernel, None), {}, None)
-    monkeypatch.setattr(Request, "tree", lambda _self, target: target.name)
-    monkeypatch.setattr(testing, "make_machine", lambda *_: mine)
-    monkeypatch.setattr(testing, "module_at", lambda *given: given[-1])
-    ran: list[object] = []
-
-    def selftest(machine: Machine, _quick: bool, variant: str, _tests: list[str]) -> Counts:
-        ran.append((machine.modules, variant))
-        return Counts(1, 0, 0)
-
-    monkeypatch.setattr(suites, "selftest", selftest)
-    assert cli.main(["selftest", "--variant", word.format(source)]) == (0 if name else 1)
-    assert ran == ([({} if name == "base" else {name: source}, name)] if name else [])
+    if name:
+        assert testing._variant_wanted(word.format(source)) == (name, None if name == "base" else source)
+        return
+    with pytest.raises(UserError, match="neither base nor series nor a file"):
+        testing._variant_wanted(word.format(source))
 
 
 @pytest.mark.parametrize(
@@ -129,19 +98,9 @@ def test_selftest_takes_a_driver_of_yours(
             ["sources", "check linux-5.8", "check linux-7.3", "check cryptsetup-2.3", "check linux-7.3-speed"],
             "9 passed, 0 failed, 4 skipped",
         ),
-        (["check", "--target", "cryptsetup-2.3"], ["sources", "check cryptsetup-2.3"], "3 passed, 0 failed, 1 skipped"),
-        (
-            ["test"],
-            [
-                *("pytest", "sources", "check linux-5.8", "check linux-7.3", "check cryptsetup-2.3"),
-                *("check linux-7.3-speed", "builds linux-5.8", "guest linux-5.8", "builds linux-7.3"),
-                *("guest linux-7.3", "builds linux-7.3-speed", "guest linux-7.3-speed"),
-            ],
-            "28 passed, 0 failed, 4 skipped",
-        ),
         (
             ["test", "--target", "linux-5.8"],
-            ["pytest", "sources", "check linux-5.8", "builds linux-5.8", "guest linux-5.8"],
+            ["pytest", "sources", "check linux-5.8", "guest linux-5.8"],
             "16 passed, 0 failed, 1 skipped",
         ),
     ],
@@ -162,16 +121,8 @@ def test_a_part_that_cannot_run_fails_and_stops_no_other(
 
     monkeypatch.setattr(testing, "_check", refuses)
     assert cli.main(["test"]) == 1
-    assert stubbed == [
-        "pytest",
-        "sources",
-        "builds linux-5.8",
-        "guest linux-5.8",
-        "builds linux-7.3",
-        "guest linux-7.3",
-        "builds linux-7.3-speed",
-        "guest linux-7.3-speed",
-    ]
+    kernels = [target.name for target in TARGETS.values() if target.is_kernel]
+    assert stubbed == ["pytest", "sources", *(f"guest {name}" for name in kernels)]
     printed = capsys.readouterr().out
     assert "not ok checks_of_cryptsetup-2.3_can_run\nno network" in printed
     assert printed.splitlines()[-1] == "20 passed, 4 failed, 0 skipped"
