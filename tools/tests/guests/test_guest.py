@@ -1,4 +1,4 @@
-"""guest.py and accel.py: with shell scripts in place of virtme-run, QEMU and User-Mode Linux."""
+"""guest.py and machine.py: with shell scripts in place of virtme-run, QEMU and User-Mode Linux."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from guests import stand_in, user_mode
 
 from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.guests import accel
+from dmcrypt_inline.guests import machine
 from dmcrypt_inline.guests.guest import GuestResult, open_shell, run_guest
 from dmcrypt_inline.guests.machine import Machine
 from dmcrypt_inline.kernels.build import Kernel
@@ -108,7 +108,7 @@ def test_a_guest_that_is_stopped_cannot_complain_of_that(kernel: Kernel, tmp_pat
 
 
 def test_a_guest_that_counts_has_one_cpu(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert accel.choose(kernel, "icount") == "icount"
+    assert machine.choose(kernel, "icount") == "icount"
     seen = tmp_path / "seen"
     stand_in(monkeypatch, tmp_path, f'echo 0 >"$SHARE/status"; echo "$all" >{seen}')
     for chosen, cpus in (("tcg", "2"), ("icount", "1")):
@@ -121,14 +121,14 @@ def test_a_guest_that_counts_has_one_cpu(kernel: Kernel, tmp_path: Path, monkeyp
 
 def test_accel_refuses_an_unknown_word(kernel: Kernel) -> None:
     with pytest.raises(UserError, match="unknown accelerator: xen"):
-        accel.choose(kernel, "xen")
+        machine.choose(kernel, "xen")
 
 
 def test_accel_without_kvm(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accel, "KVM", tmp_path / "no-kvm")
-    assert accel.choose(kernel, None) == "tcg"
+    monkeypatch.setattr(machine, "KVM", tmp_path / "no-kvm")
+    assert machine.choose(kernel, None) == "tcg"
     with pytest.raises(UserError, match=r"ACCEL=kvm, but .* is missing"):
-        accel.choose(kernel, "kvm")
+        machine.choose(kernel, "kvm")
 
 
 @pytest.mark.parametrize(
@@ -144,17 +144,17 @@ def test_kvm_is_believed_only_after_a_trial(
 ) -> None:
     device = tmp_path / "kvm"
     device.touch()
-    monkeypatch.setattr(accel, "KVM", device)
-    monkeypatch.setattr(accel, "TRIAL_SECONDS", 2.0)
+    monkeypatch.setattr(machine, "KVM", device)
+    monkeypatch.setattr(machine, "TRIAL_SECONDS", 2.0)
     stand_in(monkeypatch, tmp_path, body)
-    assert accel.choose(kernel, None) == ("tcg" if why else "kvm")
+    assert machine.choose(kernel, None) == ("tcg" if why else "kvm")
     stand_in_gone = tmp_path / "env" / "bin" / "virtme-run"
     stand_in_gone.unlink()  # the second answer comes from memory
     if why:
         with pytest.raises(UserError, match=why):
-            accel.choose(kernel, "kvm")
+            machine.choose(kernel, "kvm")
     else:
-        assert accel.choose(kernel, "kvm") == "kvm"
+        assert machine.choose(kernel, "kvm") == "kvm"
 
 
 def on_a_terminal(kernel: Kernel, place: Path, monkeypatch: pytest.MonkeyPatch) -> str:
