@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import tempfile
 import time
@@ -13,7 +12,7 @@ from email.utils import formataddr, parseaddr
 from pathlib import Path
 
 from ..common.errors import UserError
-from ..common.gitrepo import git
+from ..common.gitrepo import blob_id, git
 from ..common.paths import REPO, log_dir
 from ..common.run import run
 from .base import commit_taken
@@ -208,9 +207,9 @@ def _replace(out: Path, mails: Mapping[str, str]) -> None:
     except FileExistsError as error:
         raise UserError(f"{out} is no directory, but the mails go into one of that name\n  move it away") from error
     record = out / WRITTEN
-    known = _content(record).decode(errors="replace").splitlines()
+    known = record.read_bytes().decode(errors="replace").splitlines() if record.is_file() else []
     there = [path for path in sorted(out.iterdir()) if path != record or not path.is_file()]
-    kept = [path.name for path in there if f"{_digest(_content(path))} {path.name}" not in known]
+    kept = [path.name for path in there if not path.is_file() or f"{blob_id(path)} {path.name}" not in known]
     if kept:
         raise UserError(
             f"{out} holds mails that were edited, or files that are not ours: {', '.join(kept)}\n"
@@ -220,19 +219,7 @@ def _replace(out: Path, mails: Mapping[str, str]) -> None:
         path.unlink()
     for name, text in mails.items():
         (out / name).write_text(text)
-    record.write_text("".join(f"{_digest(text.encode())} {name}\n" for name, text in mails.items()))
-
-
-def _content(path: Path) -> bytes:
-    """What is in the file; nothing where it cannot be read, as no mail of ours is."""
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+    record.write_text("".join(f"{blob_id(out / name)} {name}\n" for name in mails))
 
 
 def base_commit_of(target: Target, own: Path | None, log: Path) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,40 +35,29 @@ def history(place: Path) -> str:
     return git(place, "rev-parse", "HEAD^").strip()
 
 
-def fixes(tmp_path: Path, own: Path, commit: str) -> Queue:
+def fixes(place: Path, own: Path, commit: str) -> Queue:
     """A queue on the tree `own` whose patch fixes `commit`."""
-    target = make_target(tmp_path / "queue")
+    place.mkdir()
+    target = replace(make_target(place), name=place.name)
     (patch,) = target.patches.glob("*.patch")
     patch.write_text(patch.read_text().replace("Because.", f'Because.\n\nFixes: {commit[:12]} ("x")'))
     tree = apply_series(target, prepare_base(target, own))
     script = tree.path / "scripts" / "checkpatch.pl"
-    script.parent.mkdir()
+    script.parent.mkdir(exist_ok=True)
     script.write_text(SCRIPT)
-    return Queue(target, tree, tree, tmp_path / "log")
+    return Queue(target, tree, tree, place / "log")
 
 
-@pytest.fixture(autouse=True)
-def _place(tmp_path: Path) -> None:
-    (tmp_path / "queue").mkdir()
-
-
-def test_a_commit_of_the_history_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_fixes_names_is_looked_up_where_there_is_a_history(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     parent = history(tmp_path / "linux")
-    queue = fixes(tmp_path, tmp_path / "linux", parent)
+    git(tmp_path, "clone", "-q", "--depth=1", f"file://{tmp_path / 'linux'}", "shallow")
+    queue = fixes(tmp_path / "right", tmp_path / "linux", parent)
     linux._checkpatch(queue)
     linux.checkpatch(queue, queue.patches())  # as for a mail that is signed off
     assert "note:" not in capsys.readouterr().out
-
-
-def test_a_commit_that_the_history_does_not_have_fails(tmp_path: Path) -> None:
-    history(tmp_path / "linux")
     with pytest.raises(Failed, match="Unknown commit id 0123456789ab"):
-        linux._checkpatch(fixes(tmp_path, tmp_path / "linux", "0123456789abcdef"))
-
-
-def test_where_there_is_no_history_this_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    history(tmp_path / "linux")
-    shallow = tmp_path / "shallow"
-    git(tmp_path, "clone", "-q", "--depth=1", f"file://{tmp_path / 'linux'}", str(shallow))
-    linux._checkpatch(fixes(tmp_path, shallow, "0123456789abcdef"))
+        linux._checkpatch(fixes(tmp_path / "wrong", tmp_path / "linux", "0123456789abcdef"))
+    linux._checkpatch(fixes(tmp_path / "unknown", tmp_path / "shallow", "0123456789abcdef"))
     assert "were not looked up" in capsys.readouterr().out

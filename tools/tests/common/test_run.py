@@ -58,9 +58,12 @@ def test_all_that_runs_can_be_stopped_from_another_thread(tmp_path: Path, monkey
         run(["true"], log=tmp_path / "log", timeout=10)
 
 
-def test_standard_input_and_environment_reach_the_program(tmp_path: Path) -> None:
-    done = run(["sh", "-c", "cat; echo $WORD"], log=tmp_path / "log", timeout=10, stdin=b"in ", env={"WORD": "env"})
-    assert done.output == "in env\n"
+def test_standard_input_environment_and_arguments_reach_the_program(tmp_path: Path) -> None:
+    argv = ["sh", "-c", 'cat; echo "$WORD $0"', "$HOME; *"]
+    done = run(argv, log=tmp_path / "log", timeout=10, stdin=b"in ", env={"WORD": "env"})
+    assert done.output == "in env $HOME; *\n"
+    with pytest.raises(CommandError, match="could not start no-such-program"):
+        run(["no-such-program"], log=tmp_path / "log", timeout=10)
 
 
 def test_failure_of_a_parallel_build_quotes_the_first_error(tmp_path: Path) -> None:
@@ -83,15 +86,6 @@ def test_failure_names_command_log_and_last_lines(tmp_path: Path) -> None:
     assert "    100" in text
     assert "    80\n" not in text
     assert caught.value.completed.returncode == 3
-
-
-def test_a_missing_program_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="could not start no-such-program"):
-        run(["no-such-program"], log=tmp_path / "log", timeout=10)
-
-
-def test_no_shell_looks_at_the_arguments(tmp_path: Path) -> None:
-    assert run(["echo", "$HOME; *"], log=tmp_path / "log", timeout=10).output == "$HOME; *\n"
 
 
 def test_the_time_limit_kills_the_children_too(tmp_path: Path) -> None:

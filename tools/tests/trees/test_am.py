@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import AFTER, BEFORE, SOURCE, git, git_tree, kernel_tree, make_target
+from small import AFTER, BEFORE, SOURCE, git, git_tree, make_target, shell
 
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.trees import am
@@ -59,23 +58,14 @@ def test_the_queue_is_on_a_new_branch_and_work_stays(tmp_path: Path, targets: di
     )
 
 
-def beside(own: Path) -> Path:
-    (own / "Documentation").mkdir()
-    return own / "Documentation"
-
-
-def bare(own: Path) -> Path:
-    git(own.parent, "clone", "-q", "--bare", str(own), "bare")
-    return own.parent / "bare"
-
-
-@pytest.mark.parametrize("inside", [lambda own: own / "drivers", beside, lambda own: own / ".git", bare])
+@pytest.mark.parametrize("inside", ["drivers", "Documentation", ".git", "../bare"])
 def test_any_directory_of_the_repository_stands_for_all_of_it(
-    tmp_path: Path, targets: dict[str, Target], inside: Callable[[Path], Path]
+    tmp_path: Path, targets: dict[str, Target], inside: str
 ) -> None:
-    place = inside(own_tree(tmp_path))
-    am.apply_queue("LINUX", place, None)
-    assert git(place, "show", f"dmcrypt-inline-small:{SOURCE}") == AFTER
+    own = own_tree(tmp_path)
+    shell(own, "mkdir Documentation; git clone -q --bare . ../bare")
+    am.apply_queue("LINUX", own / inside, None)
+    assert git(own / inside, "show", f"dmcrypt-inline-small:{SOURCE}") == AFTER
 
 
 def test_a_patch_that_is_there_already_makes_no_empty_commit(tmp_path: Path, targets: dict[str, Target]) -> None:
@@ -157,49 +147,20 @@ def test_what_is_no_cryptsetup_is_refused(tmp_path: Path, of_cryptsetup: Target)
         am.apply_queue("CRYPTSETUP", own_tree(tmp_path), None)
 
 
-def a_directory(tmp_path: Path) -> Path:
-    return kernel_tree(tmp_path / "plain")
-
-
-def missing(tmp_path: Path) -> Path:
-    return tmp_path / "missing"
-
-
-def empty(tmp_path: Path) -> Path:
-    (tmp_path / "empty").mkdir()
-    git(tmp_path / "empty", "init", "-q")
-    return tmp_path / "empty"
-
-
-def something_else(tmp_path: Path) -> Path:
-    own = own_tree(tmp_path)
-    git(own, "rm", "-q", "--cached", SOURCE)
-    git(own, "commit", "-q", "-m", "less")
-    return own
-
-
-def done_already(tmp_path: Path) -> Path:
-    own = own_tree(tmp_path, "no_read_workqueue\n")
-    path = own / IN_TREE / "test.sh"
-    path.parent.mkdir(parents=True)
-    path.write_text("#!/bin/sh\n")
-    git(own, "add", "-A")
-    git(own, "commit", "-q", "-m", "tests")
-    return own
-
-
 @pytest.mark.parametrize(
-    ("make", "why"),
+    ("script", "why"),
     [
-        (a_directory, "is no git repository"),
-        (missing, "is no git repository"),
-        (empty, "has no commit yet"),
-        (something_else, "it is no kernel tree"),
-        (done_already, "a queue of ours is in it"),
+        ("rm -rf .git", "is no git repository"),
+        ("rm -rf ../own", "is no git repository"),
+        ("rm -rf .git; git init -q", "has no commit yet"),
+        (f"git rm -q --cached {SOURCE}; git commit -q -m less", "it is no kernel tree"),
+        (f"mkdir -p {IN_TREE}; cp Makefile {IN_TREE}; git add -A; git commit -q -m tests", "a queue of ours is in it"),
     ],
 )
 def test_what_is_no_tree_for_a_queue_is_refused(
-    tmp_path: Path, targets: dict[str, Target], make: Callable[[Path], Path], why: str
+    tmp_path: Path, targets: dict[str, Target], script: str, why: str
 ) -> None:
+    own = own_tree(tmp_path)
+    shell(own, script)
     with pytest.raises(UserError, match=why):
-        am.apply_queue("LINUX", make(tmp_path), None)
+        am.apply_queue("LINUX", own, None)

@@ -60,39 +60,28 @@ def fake_apt(monkeypatch: pytest.MonkeyPatch, place: Path, script: str) -> None:
     monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"VERSION_CODENAME": "bookworm"})
 
 
-def test_no_network_is_said_with_the_way_out(target: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    known = 'echo "http://mirror.example/ bookworm-security"'
-    script = f'case "$1" in indextargets) {known} ;; *) echo unreachable; exit 100 ;; esac'
-    fake_apt(monkeypatch, tmp_path / "bin", script)
-    with pytest.raises(UserError, match="is the network up") as caught:
-        archive.package_file(target, tmp_path / "log")
-    assert "LINUX=" in str(caught.value)
-    assert "unreachable" in str(caught.value)
-    assert not list((cache_dir() / "packages").glob("[!.]*"))
+KNOWN = 'echo "http://mirror.example/ bookworm-security"'
 
 
-def test_a_machine_without_debian_s_archive_is_told_so(
-    target: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("apt", "why"),
+    [
+        (f'case "$1" in indextargets) {KNOWN} ;; *) exit 100 ;; esac', "is the network up"),
+        ("echo http://vendor.example/apt nodistro", "names no Debian archive"),
+        (KNOWN, r"missing\.gpg is missing; apt-get install debian-archive-keyring"),
+        ("exit 1", "needs Debian's apt"),
+    ],
+)
+def test_what_is_missing_is_said_with_the_way_out(
+    target: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, apt: str, why: str
 ) -> None:
-    fake_apt(monkeypatch, tmp_path / "bin", "echo http://vendor.example/apt nodistro")
-    with pytest.raises(UserError, match="names no Debian archive"):
-        archive.package_file(target, tmp_path / "log")
-
-
-def test_a_machine_without_debian_s_keys_is_told_so(
-    target: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    fake_apt(monkeypatch, tmp_path / "bin", 'echo "http://mirror.example/ bookworm-security"')
-    monkeypatch.setattr(archive, "KEYRING", tmp_path / "missing.gpg")
-    with pytest.raises(UserError, match=r"missing\.gpg is missing; apt-get install debian-archive-keyring\n.*LINUX="):
-        archive.package_file(target, tmp_path / "log")
-
-
-def test_a_machine_without_apt_is_told_so(target: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match="needs Debian's apt") as caught:
-        archive.package_file(target, tmp_path / "log")
+    fake_apt(monkeypatch, tmp_path / "bin", apt)
+    if apt == KNOWN:
+        monkeypatch.setattr(archive, "KEYRING", tmp_path / "missing.gpg")
+    with pytest.raises(UserError, match=rf"{why}(.|\n)*CRYPTSETUP=") as caught:
+        archive.package_file(replace(target, variable="CRYPTSETUP"), tmp_path / "log")
     assert not isinstance(caught.value, CommandError)
+    assert not list((cache_dir() / "packages").glob("[!.]*"))
 
 
 def test_a_package_in_the_cache_needs_no_apt(target: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

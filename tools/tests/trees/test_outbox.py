@@ -9,7 +9,7 @@ from email.utils import getaddresses
 from pathlib import Path
 
 import pytest
-from small import AFTER, SOURCE, git, git_tree, make_target
+from small import AFTER, SOURCE, git, git_tree, make_target, shell
 
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.trees import outbox
@@ -222,21 +222,17 @@ def test_an_edited_mail_is_not_lost(tree: Tree, tmp_path: Path) -> None:
     assert "Changes since v1" in again[0].read_text()
 
 
-@pytest.mark.parametrize("form", ["swap", "directory", "dangling", "record", "damaged"])
-def test_what_is_not_ours_is_not_lost(tree: Tree, tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize(
+    "script",
+    [
+        *("echo >.0001.patch.swp", "mkdir old", "ln -s user@host.1:2 .#0001.patch"),
+        *("rm .written; mkdir .written", "echo nonsense >.written"),
+    ],
+)
+def test_what_is_not_ours_is_not_lost(tree: Tree, tmp_path: Path, script: str) -> None:
     out = tmp_path / "outbox"
-    out.mkdir()
-    if form == "swap":
-        (out / ".0001.patch.swp").write_bytes(b"b0VIM\xff\xfe")
-    elif form == "directory":
-        (out / "old").mkdir()
-    elif form == "dangling":
-        (out / ".#0001.patch").symlink_to("user@host.1:2")
-    elif form == "record":
-        (out / ".written").mkdir()
-    else:
-        write(tree, Posting(SENDER), WHOM, COMMIT, out)
-        (out / ".written").write_bytes(b"\xff\n\nnonsense\n")
+    write(tree, Posting(SENDER), WHOM, COMMIT, out)
+    shell(out, script)
     before = sorted(out.iterdir())
     with pytest.raises(UserError, match="or files that are not ours"):
         write(tree, Posting(SENDER), WHOM, COMMIT, out)
