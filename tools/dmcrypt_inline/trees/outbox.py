@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..common.errors import UserError
 from ..common.gitrepo import blob_id, git
-from ..common.paths import REPO, log_dir
+from ..common.paths import log_dir
 from ..common.run import run
 from .base import commit_taken
 from .mails import adds_selftests, parse_mail
@@ -154,11 +154,10 @@ def write(
 def _commits(tree: Tree, thread: Thread, posting: Posting, env: Mapping[str, str], now: int) -> str:
     """The thread's commits made again, of now and with further trailers; returns the last one, which is in no branch.
 
-    The project's own are the sender's, those of all others stay theirs.
+    The project's own, by whoever the cover letter is from, are the sender's; those of all others stay theirs.
     """
     log = log_dir(tree.target.name) / "outbox.log"
-    lead = parse_mail(tree.target.cover.read_text() if tree.target.cover.is_file() else "")
-    ours = own_author(log) or lead.author
+    ours = parse_mail(tree.target.cover.read_text() if tree.target.cover.is_file() else "").author
     trailers = [word for trailer in posting.trailers for word in ("--trailer", trailer)]
     tip = thread.base
     commits = git(tree.path, "rev-list", "--reverse", f"{thread.base}..{thread.tip}", log=log).output.split()
@@ -173,18 +172,6 @@ def _commits(tree: Tree, thread: Thread, posting: Posting, env: Mapping[str, str
         again = ("commit-tree", f"{commit}^{{tree}}", "-p", tip)
         tip = git(tree.path, *again, log=log, env={**env, **author}, stdin=text.encode()).output.strip()
     return tip
-
-
-def own_author(log: Path) -> str:
-    """The project's own identity, as 'Name <address>': its first commit's author; "" where history has no beginning.
-
-    Its patches are posted as the sender's; those of all others stay theirs. Where there is
-    no such history, whom the cover letter is from stands for it.
-    """
-    if git(REPO, "rev-parse", "--is-shallow-repository", log=log, check=False).output.strip() != "false":
-        return ""  # no repository, or one that begins with anybody's commit
-    first = git(REPO, "log", "--max-parents=0", "--format=%an <%ae>", log=log, check=False)
-    return first.output.strip().rpartition("\n")[2] if first.returncode == 0 else ""
 
 
 def _person(posting: Posting) -> tuple[str, str]:
