@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -97,23 +96,21 @@ def test_the_time_limit_kills_the_children_too(tmp_path: Path) -> None:
     assert not alive(int(pidfile.read_text()))
 
 
-def test_a_program_that_ignores_the_polite_signal_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmcrypt_inline.common.run.GRACE", 0.2)
-    stubborn = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
-    )
+@pytest.mark.parametrize(
+    ("on_term", "grace", "said"),
+    [
+        ("", 0.2, "up\n"),  # it ignores the polite signal
+        ("sleep 1; echo tidied; exit 1", 0.1, "up\n"),
+        ("sleep 1; echo tidied; exit 1", 30.0, "up\ntidied\n"),
+    ],
+)
+def test_a_program_gets_the_time_that_its_cleanup_takes_and_no_more(
+    tmp_path: Path, on_term: str, grace: float, said: str
+) -> None:
+    script = f"trap '{on_term}' TERM; echo up; while :; do sleep 60 & wait; done"
     with pytest.raises(CommandError) as caught:
-        run([sys.executable, "-c", stubborn], log=tmp_path / "log", timeout=1)
-    assert "up" in caught.value.completed.output
-
-
-def test_a_program_gets_the_time_that_its_cleanup_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmcrypt_inline.common.run.GRACE", 0.1)
-    tidy = "trap 'sleep 1; echo tidied; exit 1' TERM; echo up; sleep 60 & wait"
-    for grace, expected in ((None, "up\n"), (30.0, "up\ntidied\n")):
-        with pytest.raises(CommandError) as caught:
-            run(["sh", "-c", tidy], log=tmp_path / "log", timeout=1, grace=grace)
-        assert caught.value.completed.output == expected
+        run(["sh", "-c", script], log=tmp_path / "log", timeout=1, grace=grace)
+    assert caught.value.completed.output == said
 
 
 def alive(pid: int) -> bool:

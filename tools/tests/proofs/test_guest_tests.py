@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from guests import CRYPTSETUP, make_guests, make_kernel, make_tests, module, stand_in
+from guests import make_guests, make_kernel, make_tests, module, stand_in
 
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.guests.complaints import scan
@@ -96,35 +96,20 @@ def test_tests_that_want_other_kernel_arguments_get_a_guest_of_their_own(
     assert all("cryptd_max_cpu_qlen=4" in text for text in booted.values())
 
 
-def test_a_guest_that_died_shows_its_last_lines(
+def test_a_guest_that_died_shows_its_last_lines_and_how_to_decode_traces(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stand_in(
-        monkeypatch,
-        tmp_path,
-        'cd "$SHARE/results"; mkdir -p a; echo "guest test: a/b"; echo out of memory; : >a/b.ktap',
-    )
-    guests = guest_tests.Guests(kernel, CRYPTSETUP, "tcg", tmp_path / "out", True)
-    monkeypatch.setattr(guest_tests, "_said", lambda *_: ())
-    lines: list[str] = []
-    replace(guests, on_line=lines.append).run(module(tmp_path, "series"), ["a/b"], 20.0)
-    assert "console.log" in lines[0]
-    assert lines[-1] == "    out of memory"
-    assert not any("stacktrace" in line for line in lines)
-
-
-def test_a_trace_comes_with_the_command_that_decodes_it(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n", mark="guest test: a/b\\nCall Trace:")
+    dies = 'cd "$SHARE/results"; mkdir -p stress; : >stress/io.ktap; echo "guest test: stress/io"; echo Call Trace:'
+    guests = make_guests(kernel, tmp_path, monkeypatch, "")
+    stand_in(monkeypatch, tmp_path, f"{dies}; echo out of memory")
     lines: list[str] = []
     mine = module(tmp_path, "series")
-    monkeypatch.setattr(guest_tests, "_said", lambda *_: ())
-    replace(guests, on_line=lines.append).run(mine, ["a/b"], 20.0)
-    [hint] = [line for line in lines if "stacktrace" in line]
+    replace(guests, on_line=lines.append).run(mine, ["stress/io"], 20.0)
+    assert "console.log" in lines[0]
+    assert lines[-2] == "    out of memory"
     script = kernel.source / "scripts" / "decode_stacktrace.sh"
     command = f"{script} {kernel.objects}/vmlinux {kernel.source} {mine.path.parent}"
-    assert hint.endswith(f"{command} <{tmp_path / 'out' / 'console.log'}")
+    assert lines[-1].endswith(f"{command} <{tmp_path / 'out' / 'console.log'}")
 
 
 def test_a_kernel_that_does_not_write_to_its_console_is_an_error(
