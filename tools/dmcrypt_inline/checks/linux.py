@@ -141,17 +141,8 @@ def _kselftest(queue: Queue) -> None:
         source, place = Path(name) / "source", Path(name) / "installed"
         source.mkdir()
         packed = Path(name) / "source.tar"
-        git(
-            tree.path,
-            "archive",
-            "-o",
-            packed,
-            tree.series,
-            "tools/testing/selftests",
-            "tools/scripts",
-            "scripts/subarch.include",
-            log=queue.log,
-        )
+        wanted = ("tools/testing/selftests", "tools/scripts", "scripts/subarch.include")
+        git(tree.path, "archive", "-o", packed, tree.series, *wanted, log=queue.log)
         run(["tar", "-xf", packed, "-C", source], log=queue.log, timeout=60)
         # Nothing here is compiled: the headers that the kernel's own Makefile would install are not needed.
         (source / "Makefile").write_text("headers_install:\n")

@@ -157,14 +157,7 @@ def run_guest(
         argv += [] if accel == "kvm" else ["-cpu", cpu]
         argv += COUNTED_ARGS if counted else ()
         argv += qemu_args
-    watch = _Watch(
-        console=console,
-        output=output,
-        pidfile=pidfile,
-        expected=expected,
-        grace=grace,
-        on_line=on_line,
-    )
+    watch = _Watch(console, output, pidfile, expected, grace, on_line)
     why = "the guest ended before its script did"
     start = time.monotonic()
     with watch:
@@ -272,24 +265,22 @@ def _status(path: Path) -> int | None:
         return None
 
 
+@dataclass
 class _Watch:
     """Follow a guest while it runs: pass on its lines, end it soon after a complaint."""
 
-    def __init__(
-        self,
-        *,
-        console: Path,
-        output: Path,
-        pidfile: Path,
-        expected: Sequence[str],
-        grace: float,
-        on_line: Callable[[str], None] | None,
-    ) -> None:
-        self.console, self.output, self.pidfile = console, output, pidfile
-        self.expected, self.grace, self.on_line = expected, grace, on_line
-        self.stopped = ""
-        self._seen = self._scanned = 0
-        self._complained: float | None = None
+    console: Path
+    output: Path
+    pidfile: Path
+    expected: Sequence[str]
+    grace: float
+    on_line: Callable[[str], None] | None
+    stopped: str = ""
+    _seen: int = 0
+    _scanned: int = 0
+    _complained: float | None = None
+
+    def __post_init__(self) -> None:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
 

@@ -69,24 +69,17 @@ class _Repo:
     def __init__(self, path: Path, log: Path, index: Path | None = None) -> None:
         self.path, self.log, self.index = path, log, index
 
-    def ask(self, *words: str | Path, stdin: bytes | None = None, env: dict[str, str] | None = None) -> Completed:
-        """What git says; the caller looks whether it failed."""
-        return self._git(*words, stdin=stdin, env=env, check=False)
+    def ask(
+        self, *words: str | Path, stdin: bytes | None = None, env: dict[str, str] | None = None, check: bool = False
+    ) -> Completed:
+        """What git says; unless `check` the caller looks whether it failed."""
+        own = {"GIT_INDEX_FILE": str(self.index)} if self.index else {}
+        argv = ["git", "-C", self.path, *words]
+        return run(argv, log=self.log, timeout=600, env={**own, **(env or {})}, stdin=stdin, check=check)
 
     def must(self, *words: str | Path, stdin: bytes | None = None, env: dict[str, str] | None = None) -> str:
         """What git says, without white space around it; CommandError when it fails."""
-        return self._git(*words, stdin=stdin, env=env, check=True).output.strip()
-
-    def _git(self, *words: str | Path, stdin: bytes | None, env: dict[str, str] | None, check: bool) -> Completed:
-        index = {"GIT_INDEX_FILE": str(self.index)} if self.index else {}
-        return run(
-            ["git", "-C", self.path, *words],
-            log=self.log,
-            timeout=600,
-            env={**index, **(env or {})},
-            stdin=stdin,
-            check=check,
-        )
+        return self.ask(*words, stdin=stdin, env=env, check=True).output.strip()
 
     def text(self, path: str) -> str | None:
         """A file of the last commit; None when it has none of that name."""

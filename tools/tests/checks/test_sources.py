@@ -20,18 +20,13 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-def test_sources_are_what_is_tracked_or_to_be(repository: Path) -> None:
-    (repository / "new.sh").write_text("echo\n")
-    (repository / "ignored.o").touch()
-    assert [path.name for path in sources.sources()] == [".gitignore", "Makefile", "dm-crypt.c", "new.sh"]
-
-
-def test_scripts_are_found_by_suffix_or_first_line(repository: Path) -> None:
-    (repository / "a").write_text("#!/bin/sh\n")
-    (repository / "b").write_text("#!/usr/bin/env bash\n")
-    (repository / "c").write_text("#!/usr/bin/env python3\n")
-    (repository / "d.sh").write_text("\n")
-    (repository / "e.py").write_text("\n")
+def test_sources_are_what_is_tracked_or_to_be_and_scripts_are_known_by_suffix_or_first_line(repository: Path) -> None:
+    for name, text in {"a": "#!/bin/sh", "b": "#!/usr/bin/env bash", "c": "#!/usr/bin/env python3"}.items():
+        (repository / name).write_text(f"{text}\n")
+    for name in ("d.sh", "e.py", "ignored.o"):
+        (repository / name).touch()
+    names = [path.name for path in sources.sources()]
+    assert names == [".gitignore", "Makefile", "a", "b", "c", "d.sh", "dm-crypt.c", "e.py"]
     assert [path.name for path in sources.shell_sources()] == ["a", "b", "d.sh"]
     assert [path.name for path in sources.python_sources()] == ["c", "e.py"]
 
