@@ -15,10 +15,6 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")  # from the pac
 DOWNLOAD = 1 << 29  # bytes: a kernel source package (120 MB) and apt's lists
 
 
-class Gone(UserError):
-    """An archive that moves holds the package no longer."""
-
-
 def archive_uris(indextargets: str, codename: str, suite: str) -> list[str]:
     """The machine's own archives that may hold `suite`, best first.
 
@@ -80,7 +76,7 @@ def _download(target: Target, into: Path, log: Path) -> None:
         root = into / f"apt{number}"
         try:
             _fetch(recipe, uri, root, into, log)
-        except (CommandError, Gone) as error:
+        except UserError as error:
             problems.append(str(error))
             continue
         finally:
@@ -121,6 +117,6 @@ def _fetch(recipe: Recipe, uri: str, root: Path, into: Path, log: Path) -> None:
     if not recipe.version:
         there = run(["apt-cache", "-c", conf, "pkgnames", recipe.package], log=log, timeout=60).output.split()
         if recipe.package not in there:
-            raise Gone(f"{recipe.suite} has moved on: it holds no {recipe.package} any more")
+            raise UserError(f"{recipe.suite} has moved on: it holds no {recipe.package} any more")
     get = ["source", "--download-only"] if recipe.source else ["download"]
     run(["apt-get", "-c", conf, *get, wanted], log=log, timeout=1800, cwd=into)

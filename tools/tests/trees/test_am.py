@@ -90,25 +90,17 @@ def test_where_it_does_not_apply_nothing_changes(tmp_path: Path, targets: dict[s
     assert git(own, "status", "--porcelain") == ""
 
 
-def test_a_named_target_is_taken(tmp_path: Path, targets: dict[str, Target]) -> None:
-    am.apply_queue("LINUX", own_tree(tmp_path), targets["fixed"])
-    assert "dmcrypt-inline-fixed" in git(tmp_path / "own", "branch", "--list")
-
-
-def test_where_the_named_target_does_not_apply_the_nearest_is_said(tmp_path: Path, targets: dict[str, Target]) -> None:
+def test_a_named_target_is_taken_if_it_is_for_such_a_tree(tmp_path: Path, targets: dict[str, Target]) -> None:
     own = own_tree(tmp_path, "/* no_read_workqueue */\n")
-    with pytest.raises(
-        UserError, match=r"the nearest target is fixed, v0\.2 of a test, which is taken without TARGET="
-    ):
+    nearest = r"the nearest target is fixed, v0\.2 of a test, which is taken without TARGET="
+    with pytest.raises(UserError, match=nearest):
         am.apply_queue("LINUX", own, targets["small"])
-
-
-def test_a_named_target_must_be_for_such_a_tree(tmp_path: Path, targets: dict[str, Target]) -> None:
-    own = own_tree(tmp_path)
-    other = replace(targets["small"], variable="CRYPTSETUP")
     with pytest.raises(UserError, match=r"TARGET=small is for CRYPTSETUP=, .*LINUX=.*\n.*one of: small, fixed"):
-        am.apply_queue("LINUX", own, other)
+        am.apply_queue("LINUX", own, replace(targets["small"], variable="CRYPTSETUP"))
     assert "dmcrypt-inline" not in git(own, "branch", "--list")
+    shell(own, f"echo '{BEFORE.strip()}' >{SOURCE}; git commit -q -a -m before")
+    am.apply_queue("LINUX", own, targets["fixed"])
+    assert "dmcrypt-inline-fixed" in git(own, "branch", "--list")
 
 
 def cryptsetup_tree(tmp_path: Path, header: str = "") -> Path:
