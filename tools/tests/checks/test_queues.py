@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 from small import AFTER, BEFORE, MISSPELLED, SOURCE, applied, git, kernel_tree, make_target
 
-from dmcrypt_inline.checks import linux, posting, queues
+from dmcrypt_inline.checks import posting, queues
 from dmcrypt_inline.checks.checklist import Check, Failed, Queue, Skipped, run_checks
 from dmcrypt_inline.common import gitrepo
 from dmcrypt_inline.common.counts import Counts
@@ -166,18 +165,6 @@ def test_spelling_of_what_is_ours(queue: Queue, old: str, new: str, found: bool)
 def test_a_missing_cover_letter(queue: Queue) -> None:
     with pytest.raises(Failed, match="there is no"):
         queues._cover(queue)
-
-
-def test_what_needs_the_tree_is_skipped_without_it(target: Target, tmp_path: Path) -> None:
-    nothing = Queue(target, None, None, tmp_path / "log")
-    calls: list[Callable[[Queue], None]] = [
-        *(queues._index_lines, queues._whitespace, lambda queue: linux.checkpatch(queue, [])),
-        *(lambda queue: linux._each_builds(queue, "fast"), lambda queue: linux._builds(queue, "arm")),
-        *(posting._quilt, posting._outbox, posting._abi),
-    ]
-    for call in calls:
-        with pytest.raises(Skipped):
-            call(nothing)
 
 
 def test_a_queue_that_does_not_apply_fails(target: Target, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
