@@ -36,7 +36,7 @@ def make_kernel(place: Path) -> Kernel:
 def stand_in(monkeypatch: pytest.MonkeyPatch, place: Path, body: str) -> None:
     """Let `body` (sh) be what virtme-run does."""
     program = place / "env" / "bin" / "virtme-run"
-    program.parent.mkdir(parents=True)
+    program.parent.mkdir(parents=True, exist_ok=True)
     program.write_text(STAND_IN + body)
     program.chmod(0o755)
     monkeypatch.setattr("dmcrypt_inline.common.host.python_env", lambda: place / "env")

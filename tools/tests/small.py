@@ -26,6 +26,12 @@ def git(place: Path, *arguments: str) -> str:
     return subprocess.run(argv, env=environment, check=True, capture_output=True, text=True).stdout
 
 
+def shell(place: Path, script: str) -> None:
+    """Run a script in `place`, in which git has the tests' own identity."""
+    environment = {"PATH": "/usr/bin:/bin", **IDENTITY, **ISOLATED}
+    subprocess.run(["sh", "-e", "-c", script], cwd=place, env=environment, check=True, stdout=subprocess.DEVNULL)
+
+
 def kernel_tree(place: Path, text: str = BEFORE) -> Path:
     """A directory that looks like a kernel's, with a product of a build that .gitignore names."""
     for name, content in {

@@ -30,7 +30,7 @@ class Check:
     """A named check. The name says what holds when it passes. `slow`: make test leaves it to make check."""
 
     name: str
-    call: Callable[[], None]
+    call: Callable[[], object]
     slow: bool = False
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from ..common.counts import Counts
@@ -35,16 +36,16 @@ def queue_checks(target: Target, base: BaseTree, env: Path, quick: bool) -> list
     """Every check of the target's queue that needs no guest. `env` is the Python environment."""
     log = log_dir(target.name) / "check.log"
     log.unlink(missing_ok=True)
-    applies = _Attempt(lambda: apply_series(target, base))
-    checks = [Check("queue_applies_with_git_am", applies.judge)]
-    exactly = applies
+    tree, judge = _attempt(lambda: apply_series(target, base))
+    exact = tree
+    checks = [Check("queue_applies_with_git_am", judge)]
     if target.recipe.exact is not None:
-        exactly = _Attempt(lambda: apply_series(target, prepare_exact(target, base), target.tag))
-        checks.append(Check(f"queue_applies_to_the_files_of_{target.tag}", exactly.judge))
-    queue = Queue(target, applies.tree, exactly.tree, log, quick)
+        exact, judge = _attempt(lambda: apply_series(target, prepare_exact(target, base), target.tag))
+        checks.append(Check(f"queue_applies_to_the_files_of_{target.tag}", judge))
+    queue = Queue(target, tree, exact, log, quick)
     own = (linux_checks, source_reading_checks, documentation_checks) if target.is_kernel else (cryptsetup_checks,)
     return [
-        Check("series_and_patch_files_agree", lambda: _agree(queue)),
+        Check("series_and_patch_files_agree", queue.patches),
         Check("patches_are_proper_mails", lambda: _mails(queue)),
         Check("cover_letter_lists_the_patches", lambda: _cover(queue)),
         Check("patches_and_cover_letter_are_spelled_right", lambda: _spelling(queue, env)),
@@ -56,25 +57,16 @@ def queue_checks(target: Target, base: BaseTree, env: Path, quick: bool) -> list
     ]
 
 
-class _Attempt:
-    """A tree that could be made, or why it could not."""
-
-    def __init__(self, make: Callable[[], Tree]) -> None:
-        self.tree: Tree | None = None
-        self._why: UserError | None = None
-        try:
-            self.tree = make()
-        except UserError as error:
-            self._why = error
-
-    def judge(self) -> None:
-        """Raise what went wrong, if anything did."""
-        if self._why is not None:
-            raise self._why
+def _attempt(make: Callable[[], Tree]) -> tuple[Tree | None, Callable[[], None]]:
+    """A tree, None where it could not be made, and what raises the reason then."""
+    try:
+        return make(), lambda: None
+    except UserError as error:
+        return None, partial(_refuse, error)
 
 
-def _agree(queue: Queue) -> None:
-    queue.patches()
+def _refuse(why: UserError) -> None:
+    raise why
 
 
 def _mails(queue: Queue) -> None:

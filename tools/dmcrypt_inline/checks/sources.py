@@ -51,19 +51,18 @@ def sources() -> list[Path]:
     return sorted(path for path in found if path.is_file())
 
 
-def _first_line(path: Path) -> str:
-    with path.open(errors="replace") as file:
-        return file.readline()
-
-
 def shell_sources() -> list[Path]:
     """The shell scripts among the sources, by suffix or first line."""
-    return [path for path in sources() if path.suffix == ".sh" or SHELL.match(_first_line(path))]
+    return _scripts(".sh", SHELL)
 
 
 def python_sources() -> list[Path]:
     """The Python files among the sources, by suffix or first line."""
-    return [path for path in sources() if path.suffix == ".py" or PYTHON.match(_first_line(path))]
+    return _scripts(".py", PYTHON)
+
+
+def _scripts(suffix: str, first_line: re.Pattern[str]) -> list[Path]:
+    return [path for path in sources() if path.suffix == suffix or first_line.match(path.read_text(errors="replace"))]
 
 
 def _silent(argv: Sequence[str | Path], log: Path) -> None:

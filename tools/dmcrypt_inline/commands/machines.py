@@ -25,13 +25,11 @@ def patched_cryptsetup(request: Request) -> Cryptsetup:
     return build_cryptsetup(request.tree(get_target(CRYPTSETUP)))
 
 
-def _variant(tree: Tree, kernel: Kernel, name: str, patch: Path | None = None) -> Module:
-    """dm-crypt of the tag base, or of the series with `patch` on top; UserError when that does not apply."""
-    return module_at(tree, kernel, "base" if name == "base" else "series", name, patch)
-
-
 def module_at(tree: Tree, kernel: Kernel, commit: str, name: str, mine: Path | None = None) -> Module:
-    """dm-crypt of a commit of the tree; `mine` is a patch on top, or a driver (.c) in its place."""
+    """dm-crypt of a commit of the tree; `mine` is a patch on top, or a driver (.c) in its place.
+
+    Raises UserError when the patch does not apply, and when the driver does not build.
+    """
     log = log_dir(tree.target.name) / "variants.log"
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as place:
         sources = [Path(place) / path for path in tree.target.replaced]
@@ -51,8 +49,8 @@ def make_machine(
 ) -> Machine:
     """Guests' kernel and modules: the variants `names` and those that are wrong."""
     kernel = build_kernel(tree, flavour)
-    modules = {name: _variant(tree, kernel, name) for name in names}
-    modules |= {mutant.name: _variant(tree, kernel, mutant.name, mutant.patch) for mutant in wrong}
+    modules = {name: module_at(tree, kernel, "base" if name == "base" else "series", name) for name in names}
+    modules |= {mutant.name: module_at(tree, kernel, "series", mutant.name, mutant.patch) for mutant in wrong}
     return Machine(tree, kernel, modules, request.accel)
 
 

@@ -121,7 +121,6 @@ def test(request: Request) -> int:
     if DEFAULT in {target.name for target in kernels}:  # its guests are cryptsetup's too
         parts["build_of_cryptsetup"] = partial(_build_cryptsetup, request)
     for target in kernels:
-        parts[f"builds_of_{target.name}"] = partial(_builds, target, request)
         parts[f"guest_tests_of_{target.name}"] = partial(_in_guests, target, request)
     try:
         return _close(run_parts(parts))
@@ -168,35 +167,25 @@ def _check(target: Target, request: Request, quick: bool) -> Counts:
     return check_queue(target, request.base(target), python_env(), quick)
 
 
-def _guest_tests(target: Target, request: Request) -> Callable[[], Counts]:
-    """Build what the guest tests of a target need; what is returned runs them."""
-    made = request.tree(target)
-    if target.below:
-        machine = make_machine(request, made, target.tested, ("series",))
-        return partial(suites.selftest, machine, True, "series", chosen(kselftests(), OF_SECTORS))
-    if target.defects:
-        return partial(suites.test_fixes, make_machine(request, made, NATIVE_DEBUG, ("base", "series")), target.defects)
-    wrong = sample(target)
-    machine = make_machine(request, made, NATIVE, ("base", "series"), wrong)
-    cryptsetup = None
-    with suppress(UserError):  # the part that builds it has said so; the kernel is tested without
-        cryptsetup = patched_cryptsetup(request)
-    return partial(suites.test, machine, wrong, cryptsetup)
-
-
 def _build_cryptsetup(request: Request) -> Counts:
     patched_cryptsetup(request)
     return Counts(0, 0, 0)
 
 
-def _builds(target: Target, request: Request) -> Counts:
-    """A part of its own, so that the time for builds stands beside the time in guests."""
-    _guest_tests(target, request)
-    return Counts(0, 0, 0)
-
-
 def _in_guests(target: Target, request: Request) -> Counts:
-    return _guest_tests(target, request)()
+    """Build what the guest tests of a target need, and run them."""
+    made = request.tree(target)
+    if target.below:
+        machine = make_machine(request, made, target.tested, ("series",))
+        return suites.selftest(machine, True, "series", chosen(kselftests(), OF_SECTORS))
+    if target.defects:
+        return suites.test_fixes(make_machine(request, made, NATIVE_DEBUG, ("base", "series")), target.defects)
+    wrong = sample(target)
+    machine = make_machine(request, made, NATIVE, ("base", "series"), wrong)
+    cryptsetup = None
+    with suppress(UserError):  # the part that builds it has said so; the kernel is tested without
+        cryptsetup = patched_cryptsetup(request)
+    return suites.test(machine, wrong, cryptsetup)
 
 
 def selftest(request: Request, quick: bool, variant: str, tests: str) -> int:

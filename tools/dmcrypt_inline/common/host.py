@@ -137,15 +137,8 @@ def python_env(requirements: Path | None = None) -> Path:
             shutil.rmtree(env, ignore_errors=True)  # a venv holds its own path: made in place, stamped last
             try:
                 run([sys.executable, "-m", "venv", env], log=log, timeout=300)
-                pip: list[str | Path] = [
-                    env / "bin" / "python",
-                    "-m",
-                    "pip",
-                    "install",
-                    "--no-input",
-                    "--disable-pip-version-check",
-                ]
-                run([*pip, "-q", "-r", requirements], log=log, timeout=1200)
+                pip = ("-m", "pip", "install", "--no-input", "--disable-pip-version-check", "-q", "-r")
+                run([env / "bin" / "python", *pip, requirements], log=log, timeout=1200)
             except CommandError as error:
                 if os.strerror(errno.ENOSPC) in error.completed.output:
                     raise

@@ -20,7 +20,6 @@ from ..common.errors import UserError
 from ..common.paths import TOOLS
 from ..common.run import CommandError, run
 from ..kernels.build import USER_MODE, Kernel
-from . import uml
 from .complaints import Complaint, scan
 
 GUEST_SCRIPTS = TOOLS / "guest"
@@ -56,6 +55,11 @@ EMULATED_ARGS = (
     # KASAN then takes what an interrupt touches for a wild access (seen on 7.3.4).
     "no5lvl",
 )
+
+
+# The consoles of User-Mode Linux. "stderr" is one for the boot only; afterwards the first of the others writes there.
+MESSAGES = ("stderr=1", "con=null", "con0=null,fd:2")  # to standard error
+TERMINAL = ("con=null", "con0=fd:0,fd:1")  # the caller's is the console
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ def run_guest(
 
     inputs: names below $INPUT, and the host's files or directories to copy there;
     modules/*.ko can be loaded with modprobe. out: the run's own directory, emptied
-    first. accel: "kvm", "tcg" or COUNTED (see accel.py), "native" for User-Mode Linux.
+    first. accel: "kvm", "tcg" or COUNTED (see machine.py), "native" for User-Mode Linux.
     timeout, grace: seconds for all, and seconds left after the kernel's first
     complaint. cpus, cpu: what to emulate (KVM shows the host's; User-Mode Linux and
     COUNTED have one). qemu_args: more devices, not for User-Mode Linux.
@@ -142,8 +146,8 @@ def run_guest(
     console, output = out / "console.log", share / "output"
     kernel_args = (*KERNEL_ARGS, *kernel_args)
     if kernel.arch == USER_MODE:
-        pidfile = uml.pid_file(out / "uml")
-        argv = uml.command(kernel, INIT, script, share=share, place=out / "uml", memory=memory, kernel_args=kernel_args)
+        pidfile = out / "uml" / "guest" / "pid"
+        argv = _user_mode(kernel, script, out, memory, (*MESSAGES, *kernel_args))
     else:
         pidfile = out / "qemu.pid"
         counted = accel == COUNTED
@@ -153,14 +157,7 @@ def run_guest(
         argv += [] if accel == "kvm" else ["-cpu", cpu]
         argv += COUNTED_ARGS if counted else ()
         argv += qemu_args
-    watch = _Watch(
-        console=console,
-        output=output,
-        pidfile=pidfile,
-        expected=expected,
-        grace=grace,
-        on_line=on_line,
-    )
+    watch = _Watch(console, output, pidfile, expected, grace, on_line)
     why = "the guest ended before its script did"
     start = time.monotonic()
     with watch:
@@ -206,16 +203,7 @@ def open_shell(
     share = _prepare(kernel, out, {**inputs, "guest": GUEST_SCRIPTS}, {**env, **terminal})
     kernel_args = ("loglevel=4",)  # dmesg has the rest
     if kernel.arch == USER_MODE:
-        argv = uml.command(
-            kernel,
-            INIT,
-            SHELL,
-            share=share,
-            place=out / "uml",
-            memory=memory,
-            kernel_args=kernel_args,
-            console=uml.TERMINAL,
-        )
+        argv = _user_mode(kernel, SHELL, out, memory, (*TERMINAL, *kernel_args))
     else:
         argv = _virtme_run(kernel, share, accel=accel, cpus=cpus, memory=memory)
         argv += ["--qemu-opts", *_append(SHELL, kernel_args), *(() if accel == "kvm" else ("-cpu", CPU))]
@@ -229,6 +217,21 @@ def _virtme_run(kernel: Kernel, share: Path, *, accel: str, cpus: int, memory: s
     argv += ["--root", "/", "--force-9p", "--disable-microvm", "--rwdir", f"{SHARE}={share}"]
     argv += ["--memory", memory, "--cpus", str(cpus)]
     return argv if accel == "kvm" else [*argv, "--disable-kvm"]
+
+
+def _user_mode(kernel: Kernel, script: str, out: Path, memory: str, arguments: Sequence[str]) -> list[str | Path]:
+    """The command that boots User-Mode Linux: processes of the host, at its speed, with one CPU."""
+    return [
+        kernel.image,
+        f"mem={memory}",
+        *("root=none", "rootfstype=hostfs", "rootflags=/", "ro"),
+        *(f"uml_dir={out}/uml/", "umid=guest"),  # so the pid file is uml/guest/pid
+        f'init="{INIT}"',
+        # What the kernel does not know and has a "=" becomes part of init's environment.
+        f'guest_share="{out}/share"',
+        f"guest_script={script}",
+        *arguments,
+    ]
 
 
 def _append(script: str, kernel_args: Sequence[str]) -> list[str]:
@@ -262,24 +265,22 @@ def _status(path: Path) -> int | None:
         return None
 
 
+@dataclass
 class _Watch:
     """Follow a guest while it runs: pass on its lines, end it soon after a complaint."""
 
-    def __init__(
-        self,
-        *,
-        console: Path,
-        output: Path,
-        pidfile: Path,
-        expected: Sequence[str],
-        grace: float,
-        on_line: Callable[[str], None] | None,
-    ) -> None:
-        self.console, self.output, self.pidfile = console, output, pidfile
-        self.expected, self.grace, self.on_line = expected, grace, on_line
-        self.stopped = ""
-        self._seen = self._scanned = 0
-        self._complained: float | None = None
+    console: Path
+    output: Path
+    pidfile: Path
+    expected: Sequence[str]
+    grace: float
+    on_line: Callable[[str], None] | None
+    stopped: str = ""
+    _seen: int = 0
+    _scanned: int = 0
+    _complained: float | None = None
+
+    def __post_init__(self) -> None:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
 

@@ -13,7 +13,6 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from ..common.gitrepo import blob_id, check_out, git
@@ -218,13 +217,9 @@ def build_module(kernel: Kernel, source: Path, name: str, beside: Sequence[Path]
     """
     blob = blob_id(source)
     key = "-".join(["source", kernel.key[:16], blob[:16], *(blob_id(path)[:16] for path in beside)])
-    final = entry("modules", key)
-    log = log_dir(kernel.target) / f"module-{name}-{kernel.flavour}.log"
-    if not final.exists():
-        with step(f"building dm-crypt ({name}) for the {kernel.flavour} kernel", log):
-            made = partial(_link_module, kernel, source, beside, log=log)
-            publish(final, made, GIB // 16, f"the module {name}")
-    return Module(name, final / "dm-crypt.ko", blob, tuple(final / f"{path.stem}.ko" for path in beside))
+    sources = {"dm-crypt": source.read_text(), **{path.stem: path.read_text() for path in beside}}
+    made = _build_modules(kernel, key, sources, f"dm-crypt ({name})", f"module-{name}")
+    return Module(name, made / "dm-crypt.ko", blob, tuple(made / f"{path.stem}.ko" for path in beside))
 
 
 def build_together(kernel: Kernel, sources: Mapping[str, str], what: str) -> Path:
@@ -233,33 +228,32 @@ def build_together(kernel: Kernel, sources: Mapping[str, str], what: str) -> Pat
     Raises CommandError with the compiler's messages when one does not build.
     """
     key = hashlib.sha256("\0".join([kernel.key, *(word for item in sources.items() for word in item)]).encode())
-    final = entry("modules", f"{kernel.key[:16]}-{key.hexdigest()[:16]}")
-    log = log_dir(kernel.target) / f"modules-{kernel.flavour}.log"
+    return _build_modules(kernel, f"{kernel.key[:16]}-{key.hexdigest()[:16]}", sources, what, "modules")
 
-    def made(part: Path) -> None:
+
+def _build_modules(kernel: Kernel, key: str, sources: Mapping[str, str], what: str, log_name: str) -> Path:
+    """The cache's entry `key` with a module of each of `sources`, and these."""
+    log = log_dir(kernel.target) / f"{log_name}-{kernel.flavour}.log"
+    final = entry("modules", key)
+
+    def make(part: Path) -> None:
         for name, text in sources.items():
             (part / f"{name}.c").write_text(text)
         write_kbuild(part, [f"{name}.o" for name in sources])
         make_module(kernel, part, log, "modules")
-        _keep_modules(part)
+        for path in part.iterdir():
+            if path.suffix not in (".c", ".ko") or path.name.endswith(".mod.c"):
+                path.unlink()
 
     if not final.exists():
         with step(f"building {what} for the {kernel.flavour} kernel", log):
-            publish(final, made, GIB // 16, what)
+            publish(final, make, GIB // 16, f"the modules of {what}")
     return final
 
 
 def make_module(kernel: Kernel | Prepared, directory: Path, log: Path, *arguments: str, timeout: float = 600) -> str:
     """Run make for the external module in `directory` against the kernel; returns make's output."""
     return _make(kernel.objects, log, f"M={directory}", *kernel.arch.arguments, *arguments, timeout=timeout)
-
-
-def lay_out_module(directory: Path, source: Path, beside: Sequence[Path] = ()) -> None:
-    """Make `directory` external modules, one of each file; their private headers are the kernel's."""
-    shutil.copyfile(source, directory / "dm-crypt.c")
-    for path in beside:
-        shutil.copyfile(path, directory / path.name)
-    write_kbuild(directory, ["dm-crypt.o", *(f"{path.stem}.o" for path in beside)])
 
 
 def write_kbuild(directory: Path, objects: Sequence[str]) -> None:
@@ -309,16 +303,3 @@ def _collect(objects: Path, place: Path, arch: Arch) -> None:
         if child.is_dir() and child.name not in ("scripts", "tools", "include"):
             for path in (*child.rglob("*.o"), *child.rglob("*.a")):
                 path.unlink()
-
-
-def _link_module(kernel: Kernel, source: Path, beside: Sequence[Path], part: Path, *, log: Path) -> None:
-    lay_out_module(part, source, beside)
-    make_module(kernel, part, log, "modules")
-    _keep_modules(part)
-
-
-def _keep_modules(part: Path) -> None:
-    """Remove what is neither a module nor its source."""
-    for path in part.iterdir():
-        if path.suffix not in (".c", ".ko") or path.name.endswith(".mod.c"):
-            path.unlink()

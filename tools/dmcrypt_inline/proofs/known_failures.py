@@ -14,21 +14,20 @@ WHY = "fails as on the base"
 class KnownFailures:
     """What one test found wrong with the base, and no commit since has fixed.
 
-    `claims` failed; those not `seen` are not known because the guest ended before
-    them (`cut`). `faulty`: the run itself went wrong, as it does when the kernel complains.
+    `claims` failed. `faulty`: the run itself went wrong, as it does when the kernel complains or the guest ends
+    before the test: then those not `seen` are not known.
     """
 
     claims: frozenset[str] = frozenset()
     seen: frozenset[str] = frozenset()
-    cut: bool = False
     faulty: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.claims or self.cut or self.faulty)
+        return bool(self.claims or self.faulty)
 
     def covers(self, claim: str) -> bool:
         """Whether the claim may fail."""
-        return claim in self.claims or (self.cut and claim not in self.seen)
+        return claim in self.claims or (self.faulty and claim not in self.seen)
 
 
 def failures_of(base: TestResult) -> KnownFailures:
@@ -37,7 +36,6 @@ def failures_of(base: TestResult) -> KnownFailures:
     return KnownFailures(
         frozenset(claim.name for claim in claims if not claim.ok),
         frozenset(claim.name for claim in claims),
-        base.status is None,
         bool(base.faults),
     )
 
@@ -54,7 +52,6 @@ def judge(known: KnownFailures, found: TestResult) -> tuple[TestResult, KnownFai
     left = KnownFailures(
         frozenset(still) | (known.claims - seen),  # what a guest did not come to is not fixed
         known.seen | seen,
-        known.cut and found.status is None,
         faulty,
     )
     if faulty:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from ..common.errors import UserError
@@ -51,7 +50,7 @@ def apply_queue(variable: str, own: Path, named: Target | None) -> list[str]:
         raise UserError(f"{variable}={own} has no commit yet")
     what = describe(repo, variable)
     _refuse(repo, variable, what)
-    target, why = (named, "") if named else choose(repo, variable, what)
+    target, why = (named, "") if named else choose(repo, variable)
     tip = _commits(repo, target, head, what)
     branch = _free_name(repo, f"dmcrypt-inline-{target.name}")
     repo.must("branch", branch, tip)
@@ -70,24 +69,17 @@ class _Repo:
     def __init__(self, path: Path, log: Path, index: Path | None = None) -> None:
         self.path, self.log, self.index = path, log, index
 
-    def ask(self, *words: str | Path, stdin: bytes | None = None, env: dict[str, str] | None = None) -> Completed:
-        """What git says; the caller looks whether it failed."""
-        return self._git(*words, stdin=stdin, env=env, check=False)
+    def ask(
+        self, *words: str | Path, stdin: bytes | None = None, env: dict[str, str] | None = None, check: bool = False
+    ) -> Completed:
+        """What git says; unless `check` the caller looks whether it failed."""
+        own = {"GIT_INDEX_FILE": str(self.index)} if self.index else {}
+        argv = ["git", "-C", self.path, *words]
+        return run(argv, log=self.log, timeout=600, env={**own, **(env or {})}, stdin=stdin, check=check)
 
     def must(self, *words: str | Path, stdin: bytes | None = None, env: dict[str, str] | None = None) -> str:
         """What git says, without white space around it; CommandError when it fails."""
-        return self._git(*words, stdin=stdin, env=env, check=True).output.strip()
-
-    def _git(self, *words: str | Path, stdin: bytes | None, env: dict[str, str] | None, check: bool) -> Completed:
-        index = {"GIT_INDEX_FILE": str(self.index)} if self.index else {}
-        return run(
-            ["git", "-C", self.path, *words],
-            log=self.log,
-            timeout=600,
-            env={**index, **(env or {})},
-            stdin=stdin,
-            check=check,
-        )
+        return self.ask(*words, stdin=stdin, env=env, check=True).output.strip()
 
     def text(self, path: str) -> str | None:
         """A file of the last commit; None when it has none of that name."""
@@ -125,7 +117,7 @@ def _refuse(repo: _Repo, variable: str, what: str) -> None:
         raise UserError(f"{tree} has {LIBRARY_FLAG} already: released since 2.3.4, or our queue is in it")
 
 
-def choose(repo: _Repo, variable: str, what: str) -> tuple[Target, str]:
+def choose(repo: _Repo, variable: str) -> tuple[Target, str]:
     """The target that the tree is, or is nearest to, and why it was chosen."""
     candidates = _targets(variable)
     for target in candidates:
@@ -134,20 +126,8 @@ def choose(repo: _Repo, variable: str, what: str) -> tuple[Target, str]:
     if variable != "LINUX":
         return candidates[0], f"the nearest target is {candidates[0].tag}"
     has_flags = FLAG in (repo.text(candidates[0].source) or "")
-    target = _nearest([each for each in candidates if each.has_flags == has_flags], what)
+    target = next(each for each in candidates if each.has_flags == has_flags)
     return target, f"its dm-crypt {'has' if has_flags else 'lacks'} the flags; the nearest target is {target.tag}"
-
-
-def _nearest(candidates: Sequence[Target], what: str) -> Target:
-    """The newest of the candidates that is no newer than the tree, which says what it is; else the oldest."""
-    in_order = sorted(candidates, key=lambda target: _version(target.tag))
-    return next((target for target in reversed(in_order) if _version(target.tag) <= _version(what)), in_order[0])
-
-
-def _version(text: str) -> tuple[int, int]:
-    """Version and patch level as a tag or a description has them; before all others where it has none."""
-    found = re.search(r"(\d+)\.(\d+)", text)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def _has_files(repo: _Repo, target: Target) -> bool:
@@ -173,7 +153,7 @@ def _commits(repo: _Repo, target: Target, head: str, what: str) -> str:
             if applied.returncode != 0:
                 raise UserError(
                     f"patch {number}, {patch.name}, does not apply to {repo.path} ({what}):\n"
-                    + _why(repo, target, what, applied.output)
+                    + _why(repo, target, applied.output)
                 )
             message = f"{mail['Subject']}\n\n{(place / 'message').read_text()}"
             author = {
@@ -191,9 +171,9 @@ def _commits(repo: _Repo, target: Target, head: str, what: str) -> str:
     return tip
 
 
-def _why(repo: _Repo, target: Target, what: str, said: str) -> str:
+def _why(repo: _Repo, target: Target, said: str) -> str:
     """Where git found a difference, which files are others, and what is nearest."""
-    nearest, _ = choose(repo, target.variable, what)
+    nearest, _ = choose(repo, target.variable)
     lines = [line for line in said.splitlines() if "lacks the necessary blob" not in line]
     where = [line for line in lines if line.startswith("error:")] or lines
     others = [

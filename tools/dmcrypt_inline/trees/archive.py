@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 from ..common.errors import UserError
@@ -11,12 +12,7 @@ from ..common.run import CommandError, run
 from .targets import Recipe, Target
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")  # from the package debian-archive-keyring
-OS_RELEASE = Path("/etc/os-release")
 DOWNLOAD = 1 << 29  # bytes: a kernel source package (120 MB) and apt's lists
-
-
-class Gone(UserError):
-    """An archive that moves holds the package no longer."""
 
 
 def archive_uris(indextargets: str, codename: str, suite: str) -> list[str]:
@@ -35,15 +31,6 @@ def archive_uris(indextargets: str, codename: str, suite: str) -> list[str]:
         if release in wanted and uri not in found:
             found.append(uri)
     return found
-
-
-def os_codename(os_release: str) -> str:
-    """VERSION_CODENAME of an os-release file's text; empty when there is none."""
-    for line in os_release.splitlines():
-        name, _, value = line.partition("=")
-        if name == "VERSION_CODENAME":
-            return value.strip("\"'")
-    return ""
 
 
 def package_file(target: Target, log: Path) -> Path:
@@ -73,7 +60,7 @@ def _download(target: Target, into: Path, log: Path) -> None:
     advice = f"  or use a checkout of your own: {target.variable}=<git tree or source dir>"
     try:
         asked = run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)"], log=log, timeout=60).output
-        codename = os_codename(OS_RELEASE.read_text())
+        codename = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
     except (CommandError, OSError) as error:
         raise UserError(f"the embedded base needs Debian's apt: {error}\n{advice}") from error
     uris = archive_uris(asked, codename, recipe.suite)
@@ -89,7 +76,7 @@ def _download(target: Target, into: Path, log: Path) -> None:
         root = into / f"apt{number}"
         try:
             _fetch(recipe, uri, root, into, log)
-        except (CommandError, Gone) as error:
+        except UserError as error:
             problems.append(str(error))
             continue
         finally:
@@ -130,6 +117,6 @@ def _fetch(recipe: Recipe, uri: str, root: Path, into: Path, log: Path) -> None:
     if not recipe.version:
         there = run(["apt-cache", "-c", conf, "pkgnames", recipe.package], log=log, timeout=60).output.split()
         if recipe.package not in there:
-            raise Gone(f"{recipe.suite} has moved on: it holds no {recipe.package} any more")
+            raise UserError(f"{recipe.suite} has moved on: it holds no {recipe.package} any more")
     get = ["source", "--download-only"] if recipe.source else ["download"]
     run(["apt-get", "-c", conf, *get, wanted], log=log, timeout=1800, cwd=into)

@@ -102,27 +102,36 @@ def _from_package(
 
     def make(part: Path) -> None:
         scratch = part / "scratch"
-        source = _unpack(recipe, package, files, scratch, log)
+        source = _unpack(recipe, package_file(target, log), files, scratch, log)
         if patch:
             run(["git", "init", "-q", source], log=log, timeout=60)  # else git apply looks for a repository further up
             git(source, "apply", patch, log=log)
             shutil.rmtree(source / ".git")
         _commit_directory(source, target.products, part, log)
         shutil.rmtree(scratch)
-        _verify(target, blobs, part, origin, log)
 
     if not final.exists():
-        package = package_file(target, log)
-        with step(f"unpacking {recipe.package} {version}", log):
-            publish(final, make, SOURCE_TREE, "the base tree")
-    return _base(target, final, origin, log)
+        package_file(target, log)
+    return replace(_made(replace(target, blobs=blobs), final, make, origin, log), target=target)
 
 
-def _base(target: Target, repo: Path, origin: str, log: Path) -> BaseTree:
-    commit = resolve(repo, "base^{commit}", log)
+def _made(target: Target, final: Path, make: Callable[[Path], None], origin: str, log: Path) -> BaseTree:
+    """The base that `make` makes, unless the cache has it. Raises UserError unless it has the target's blobs."""
+
+    def make_and_verify(part: Path) -> None:
+        make(part)
+        for path, blob in target.blobs.items():
+            got = resolve(part, f"base:{path}", log)
+            if not _is(got, blob):
+                raise _mismatch(target, path, got, blob, origin)
+
+    if not final.exists():
+        with step(f"taking the base from {origin}", log):
+            publish(final, make_and_verify, SOURCE_TREE, "the base tree")
+    commit = resolve(final, "base^{commit}", log)
     if commit is None:
-        raise UserError(f"{repo} holds no base; delete it and run again")
-    return BaseTree(target, repo, commit, origin)
+        raise UserError(f"{final} holds no base; delete it and run again")
+    return BaseTree(target, final, commit, origin)
 
 
 def _unpack(recipe: Recipe, package: Path, files: Sequence[str], scratch: Path, log: Path) -> Path:
@@ -169,14 +178,6 @@ def _is(got: str | None, blob: str) -> bool:
     return got is not None and got.startswith(blob)
 
 
-def _verify(target: Target, blobs: Mapping[str, str], repo: Path, origin: str, log: Path) -> None:
-    """Raise UserError unless every path of `blobs` has that blob id."""
-    for path, blob in blobs.items():
-        got = resolve(repo, f"base:{path}", log)
-        if not _is(got, blob):
-            raise _mismatch(target, path, got, blob, origin)
-
-
 def _mismatch(target: Target, path: str, got: str | None, wanted: str, origin: str) -> UserError:
     found = f"has git blob id {got[:12]}" if got else "is missing"
     return UserError(
@@ -202,12 +203,6 @@ def _from_user(target: Target, own: Path, log: Path) -> BaseTree:
     return _from_directory(target, own, origin, log)
 
 
-def _ask(own: Path, *args: str, log: Path) -> str | None:
-    """Ask git about the user's tree, with the user's own settings; None when it says no."""
-    asked = run(["git", "-C", own, *args], log=log, timeout=60, check=False)
-    return asked.output.strip() if asked.returncode == 0 else None
-
-
 def _commit_to_take(target: Target, own: Path, origin: str, log: Path) -> str | None:
     """The tag, or HEAD when it holds the wanted files; None when the files themselves must do."""
     if not (own / ".git").exists() and not (own / "objects").is_dir():
@@ -216,10 +211,7 @@ def _commit_to_take(target: Target, own: Path, origin: str, log: Path) -> str | 
     if asked.returncode != 0:
         raise UserError(f"git cannot read {origin}:\n  {asked.output.strip()}")
     for name in (f"refs/tags/{target.tag}", "HEAD"):
-        found = {
-            path: _ask(own, "rev-parse", "--verify", "--quiet", f"{name}:{path}", log=log) for path in target.blobs
-        }
-        if all(_is(found[path], blob) for path, blob in target.blobs.items()):
+        if all(_is(resolve(own, f"{name}:{path}", log), blob) for path, blob in target.blobs.items()):
             return name
     return None
 
@@ -227,12 +219,12 @@ def _commit_to_take(target: Target, own: Path, origin: str, log: Path) -> str | 
 def commit_taken(target: Target, own: Path, log: Path) -> tuple[str, bool] | None:
     """Which commit of the user's tree is the target's base, and whether it has the tag; None when none is."""
     name = _commit_to_take(target, own, f"{target.variable}={own}", log)
-    commit = _ask(own, "rev-parse", "--verify", f"{name}^{{commit}}", log=log) if name else None
+    commit = resolve(own, f"{name}^{{commit}}", log) if name else None
     return (commit, name != "HEAD") if commit else None
 
 
 def _from_git(target: Target, own: Path, name: str, origin: str, log: Path) -> BaseTree:
-    tree = _ask(own, "rev-parse", "--verify", f"{name}^{{tree}}", log=log)
+    tree = resolve(own, f"{name}^{{tree}}", log)
     if tree is None:
         raise UserError(f"{origin}: git cannot find the tree of {name}")
     final = entry("bases", f"{target.name}-tree-{tree[:16]}.git")
@@ -248,7 +240,7 @@ def _from_git(target: Target, own: Path, name: str, origin: str, log: Path) -> B
         _commit_tree(part, tree, log)
         (part / "shallow").unlink(missing_ok=True)
 
-    return replace(_taken(target, final, make, f"{origin} at {name}", log), taken=(own, name))
+    return replace(_made(target, final, make, f"{origin} at {name}", log), taken=(own, name))
 
 
 def _from_directory(target: Target, own: Path, origin: str, log: Path) -> BaseTree:
@@ -261,7 +253,7 @@ def _from_directory(target: Target, own: Path, origin: str, log: Path) -> BaseTr
     if not final.exists():  # the states that this directory went through are of no more use
         for old in final.parent.glob(f"{target.name}-dir-{here}-*.git"):
             shutil.rmtree(old)
-    return _taken(target, final, lambda part: _commit_directory(own, target.products, part, log), origin, log)
+    return _made(target, final, lambda part: _commit_directory(own, target.products, part, log), origin, log)
 
 
 def _state(directory: Path) -> str:
@@ -273,16 +265,3 @@ def _state(directory: Path) -> str:
             info = Path(above, name).lstat()
             digest.update(f"{above}/{name} {info.st_size} {info.st_mtime_ns} {info.st_mode}\n".encode())
     return digest.hexdigest()
-
-
-def _taken(target: Target, final: Path, make: Callable[[Path], None], origin: str, log: Path) -> BaseTree:
-    """The base that `make` takes from the user's tree."""
-
-    def make_and_verify(part: Path) -> None:
-        make(part)
-        _verify(target, target.blobs, part, origin, log)
-
-    if not final.exists():
-        with step(f"taking the base from {origin}", log):
-            publish(final, make_and_verify, SOURCE_TREE, "the base tree")
-    return _base(target, final, origin, log)

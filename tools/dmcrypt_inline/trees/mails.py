@@ -13,9 +13,6 @@ SUBJECT_LIMIT = 70  # characters of the summary, the bracketed part not counted
 SIGNED_OFF = re.compile(r"^Signed-off-by:", re.M | re.I)
 BELOW = re.compile(r"^---\s*$", re.M)  # git am leaves out what follows
 TRAILER = re.compile(r"^(Fixes|Cc|Link|Closes|[A-Z][a-z]+(-[a-z]+)*-by): .*$", re.M)
-PREFIX = re.compile(r"^([\w ./-]+: )*")
-# Added, adds and adding; not bypass, speed and focus.
-TELLS = re.compile(r"(?!(bring|string|\w*thing|embed|shed|shred|alias)\b)\w*([^e]ed|ing|[^us]s)\b", re.I)
 UNFINISHED = re.compile(r"\b(WIP|TODO|FIXME|TBD|XXX)\b|^(fixup|squash|amend)!|\*\*\* [A-Z ]+ HERE \*\*\*", re.M)
 HISTORY = re.compile(
     r"^\W*(change(s|log)?\b.*\b(since|in|from|to) v\d+\b(?!\.\d).*|(change-?log|history|v\d+)\W*:.*)$", re.M | re.I
@@ -65,8 +62,6 @@ def patch_problems(text: str, number: int, total: int, authors: Sequence[str], p
         problems.append("it has a Signed-off-by; signing off is for the person who sends")
     if prefixes and not mail.summary.startswith(prefixes):
         problems.append(f"the subject starts with none of {', '.join(p.strip() for p in prefixes)}: {mail.summary}")
-    if TELLS.match(PREFIX.sub("", mail.summary)):
-        problems.append(f"the subject does not say what to do, as 'add' and 'fix' would: {mail.summary}")
     body = BELOW.split(mail.body)[0]
     if not TRAILER.sub("", body).strip():
         problems.append("it has no text that says why")

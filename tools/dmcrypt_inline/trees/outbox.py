@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.header import Header
-from email.utils import formataddr, formatdate, parseaddr
+from email.utils import formataddr, parseaddr
 from pathlib import Path
 
 from ..common.errors import UserError
-from ..common.gitrepo import git
-from ..common.paths import REPO, log_dir
+from ..common.gitrepo import blob_id, git
+from ..common.paths import log_dir
 from ..common.run import run
 from .base import commit_taken
 from .mails import adds_selftests, parse_mail
-from .series import Tree, read_series
+from .selftests import CONTEXT
+from .series import FORMAT, Tree, history_of, read_series, with_history
 from .targets import Target
 
 UNSEEN = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"  # would end a line of a header, or has no place in a mail
@@ -26,9 +27,7 @@ ADDRESS = rf"{WORD}(?:\.{WORD})*@{LABEL}(?:\.{LABEL})*"
 PERSON = re.compile(rf'\s*"?([^<>@"{UNSEEN}]*[^<>@"\s{UNSEEN}])"?\s*<({ADDRESS})>\s*')
 LIST = re.compile(ADDRESS)
 TRAILER = re.compile(rf"[A-Z][A-Za-z]*(-[A-Za-z]+)*: [^\s{UNSEEN}][^{UNSEEN}]*")
-MBOX = "From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001"  # as git format-patch starts a mail
 WRITTEN = ".written"  # in the outbox: what the mails were when they were written
-FOLD = 78  # characters of a header line
 
 
 @dataclass(frozen=True)
@@ -115,82 +114,64 @@ def _addresses(said: str) -> tuple[str, ...]:
 def write(
     tree: Tree, thread: Thread, posting: Posting, whom: Recipients, *, base_commit: str | None, out: Path
 ) -> list[Path]:
-    """Write the thread's mails into the directory `out`; returns the files in their order.
+    """Write the thread's mails, as git format-patch makes them, into the directory `out`; returns them in their order.
 
     `tree` is on the files of the target's tag. `base_commit` is that tag's commit, None where
     nobody knows it. Raises UserError when `out` holds what was not written here, or was
     edited since: it may be work.
     """
-    posting = checked(posting)
-    prefix = f"v{posting.version}-" if posting.version > 1 else ""
-    head = _Head(posting, whom, thread, time.time(), tree.target.name)
-    lead = parse_mail(thread.cover.read_text() if thread.cover and thread.cover.is_file() else "")
-    names, texts = [], []
+    sender = _person(checked(posting))
+    log = log_dir(tree.target.name) / "outbox.log"
+    if thread.cover and not thread.cover.is_file():
+        raise UserError(f"the queue of {tree.target.name} has no cover letter: {thread.cover}")
+    letter = thread.cover.read_text() if thread.cover else ""
+    now = int(time.time())
+    env = {"GIT_COMMITTER_NAME": sender[0], "GIT_COMMITTER_EMAIL": sender[1], "GIT_COMMITTER_DATE": f"{now} +0000"}
+    words: list[str | Path] = [*FORMAT, "--thread", "--from", "--signoff"]
+    words += ["--cover-letter"] if thread.cover else CONTEXT
+    words += [f"-v{posting.version}"] if posting.version > 1 else []
+    words += [*(f"--to={_address(each)}" for each in whom.to), *(f"--cc={_address(each)}" for each in whom.cc)]
+    tip = _commits(tree, thread, posting, env, now)
+    with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as made:
+        git(tree.path, "format-patch", "-q", "-o", made, *words, f"{thread.base}..{tip}", log=log, env=env)
+        mails = {path.name: path.read_text() for path in sorted(Path(made).iterdir())}
+    for name, patch in zip([*mails][-len(thread.patches) :], thread.patches):
+        mails[name] = with_history(mails[name], history_of(patch.read_text()))
     if thread.cover:
-        names.append(f"{prefix}{'0' * 4}-cover-letter.patch")
-        texts.append(head.mail(0, lead.summary, _cover(tree, thread, base_commit)))
-    ours = (own_author(log_dir(tree.target.name) / "outbox.log") or lead.author, "{} <{}>".format(*_person(posting)))
-    for number, patch in enumerate(thread.patches, 1):
-        names.append(f"{prefix}{number:04}-{patch.name.partition('-')[2]}")
-        stored = patch.read_text()
-        mail = parse_mail(stored)
-        message, marker, rest = mail.body.partition("\n---\n")
-        if not marker:
-            raise UserError(f"{patch} has no line '---' between message and diff")
-        foreign = "" if mail.author in ours else f"From: {mail.author}\n\n"
-        text = foreign + _with_trailers(tree, mail.summary, message, posting) + marker + rest
-        texts.append(head.mail(number, mail.summary, text, is_body=True))
-    _replace(out, names, texts)
-    return [out / name for name in names]
+        first, body = next(iter(mails)), letter.partition("\n\n")[2].rstrip()
+        # git fills these two in, but does not encode them.
+        subject = Header(parse_mail(letter).summary, header_name="Subject: [PATCH v1 00/00]").encode()
+        head = mails[first].partition("\n\n")[0].replace("*** SUBJECT HERE ***", subject)
+        head = re.sub("^From: .*", f"From: {formataddr(sender)}", head, flags=re.M)
+        stat = git(tree.path, "diff", "--stat=72", "--summary", thread.base, thread.tip, log=log).output.rstrip()
+        # Not git's --base: the tree begins with a commit of its own, not the tag's.
+        base = f"\nbase-commit: {base_commit}\n" if base_commit else ""
+        mails[first] = f"{head}\n\n{body}\n\n{stat}\n{base}"
+    _replace(out, mails)
+    return [out / name for name in mails]
 
 
-def own_author(log: Path) -> str:
-    """The project's own identity, as 'Name <address>': its first commit's author; "" where history has no beginning.
+def _commits(tree: Tree, thread: Thread, posting: Posting, env: Mapping[str, str], now: int) -> str:
+    """The thread's commits made again, of now and with further trailers; returns the last one, which is in no branch.
 
-    Its patches are posted as the sender's; those of all others stay theirs. Where there is
-    no such history, whom the cover letter is from stands for it.
+    The project's own, by whoever the cover letter is from, are the sender's; those of all others stay theirs.
     """
-    if git(REPO, "rev-parse", "--is-shallow-repository", log=log, check=False).output.strip() != "false":
-        return ""  # no repository, or one that begins with anybody's commit
-    first = git(REPO, "log", "--max-parents=0", "--format=%an <%ae>", log=log, check=False)
-    return first.output.strip().rpartition("\n")[2] if first.returncode == 0 else ""
-
-
-@dataclass(frozen=True)
-class _Head:
-    """What makes the headers of a thread's mails."""
-
-    posting: Posting
-    whom: Recipients
-    thread: Thread
-    now: float  # seconds since 1970
-    target: str
-
-    def mail(self, number: int, summary: str, text: str, *, is_body: bool = False) -> str:
-        """Mail `number`, the cover letter being 0. Of `text` only the body is used, all of it with `is_body`."""
-        body = text if is_body else text.partition("\n\n")[2]
-        version = f" v{self.posting.version}" if self.posting.version > 1 else ""
-        total, first = len(self.thread.patches), 0 if self.thread.cover else 1
-        of = f" {number:0{len(str(total))}}/{total}" if total > first else ""
-        headers = [
-            ("From", formataddr(_person(self.posting))),
-            ("To", ",\n ".join(map(_address, self.whom.to))),
-            ("Cc", ",\n ".join(map(_address, self.whom.cc))),
-            ("Subject", Header(f"[PATCH{version}{of}] {summary}", header_name="Subject", maxlinelen=FOLD).encode()),
-            ("Date", formatdate(self.now + number)),
-            ("Message-Id", self._message_id(number)),
-            *((word, self._message_id(first)) for word in ("In-Reply-To", "References") if number > first),
-            ("MIME-Version", "1.0"),
-            ("Content-Type", "text/plain; charset=UTF-8"),
-            ("Content-Transfer-Encoding", "8bit"),
-        ]
-        shown = "\n".join(f"{name}: {value}" for name, value in headers if value)
-        return f"{MBOX}\n{shown}\n\n{body}"
-
-    def _message_id(self, number: int) -> str:
-        local, _, domain = _person(self.posting)[1].partition("@")
-        stamp = time.strftime("%Y%m%d%H%M%S", time.gmtime(self.now))
-        return f"<{stamp}.{self.target}.{self.thread.directory}.{number}-{local}@{domain}>"
+    log = log_dir(tree.target.name) / "outbox.log"
+    ours = parse_mail(tree.target.cover.read_text() if tree.target.cover.is_file() else "").author
+    trailers = [word for trailer in posting.trailers for word in ("--trailer", trailer)]
+    tip = thread.base
+    commits = git(tree.path, "rev-list", "--reverse", f"{thread.base}..{thread.tip}", log=log).output.split()
+    for number, commit in enumerate(commits, 1):
+        said = git(tree.path, "log", "-1", "--format=%an%x00%ae%x00%B", commit, log=log).output
+        name, address, message = said.split("\0")
+        if f"{name} <{address}>" == ours:
+            name, address = _person(posting)
+        author = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address, "GIT_AUTHOR_DATE": f"{now + number} +0000"}
+        stdin = f"{message.strip()}\n".encode()
+        text = git(tree.path, "interpret-trailers", "--no-divider", *trailers, log=log, stdin=stdin).output
+        again = ("commit-tree", f"{commit}^{{tree}}", "-p", tip)
+        tip = git(tree.path, *again, log=log, env={**env, **author}, stdin=text.encode()).output.strip()
+    return tip
 
 
 def _person(posting: Posting) -> tuple[str, str]:
@@ -206,37 +187,16 @@ def _address(given: str) -> str:
     return formataddr((name, address)) if name else address
 
 
-def _with_trailers(tree: Tree, summary: str, message: str, posting: Posting) -> str:
-    """The message with the trailers at the end of those that it has, the sign-off last."""
-    name, address = _person(posting)
-    wanted = [*posting.trailers, f"Signed-off-by: {name} <{address}>"]
-    words = [word for trailer in wanted for word in ("--trailer", trailer)]
-    log = log_dir(tree.target.name) / "outbox.log"
-    text = f"{summary}\n\n{message}\n".encode()
-    done = git(tree.path, "interpret-trailers", "--no-divider", *words, log=log, stdin=text)
-    return done.output.partition("\n\n")[2].rstrip("\n")
-
-
-def _cover(tree: Tree, thread: Thread, base_commit: str | None) -> str:
-    """The stored cover letter with the diffstat of its patches and the commit they are for."""
-    if not tree.target.cover.is_file():
-        raise UserError(f"the queue of {tree.target.name} has no cover letter: {tree.target.cover}")
-    log = log_dir(tree.target.name) / "outbox.log"
-    stat = git(tree.path, "diff", "--stat=72", "--summary", thread.base, thread.tip, log=log).output
-    base = f"\nbase-commit: {base_commit}\n" if base_commit else ""
-    return f"{tree.target.cover.read_text().rstrip()}\n\n{stat.rstrip()}\n{base}"
-
-
-def _replace(out: Path, names: Sequence[str], texts: Sequence[str]) -> None:
+def _replace(out: Path, mails: Mapping[str, str]) -> None:
     """Put the mails where those of an earlier run may lie, if they are as that run left them."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
         raise UserError(f"{out} is no directory, but the mails go into one of that name\n  move it away") from error
     record = out / WRITTEN
-    known = _content(record).decode(errors="replace").splitlines()
+    known = record.read_bytes().decode(errors="replace").splitlines() if record.is_file() else []
     there = [path for path in sorted(out.iterdir()) if path != record or not path.is_file()]
-    kept = [path.name for path in there if f"{_digest(_content(path))} {path.name}" not in known]
+    kept = [path.name for path in there if not path.is_file() or f"{blob_id(path)} {path.name}" not in known]
     if kept:
         raise UserError(
             f"{out} holds mails that were edited, or files that are not ours: {', '.join(kept)}\n"
@@ -244,21 +204,9 @@ def _replace(out: Path, names: Sequence[str], texts: Sequence[str]) -> None:
         )
     for path in there:
         path.unlink()
-    for name, text in zip(names, texts):
+    for name, text in mails.items():
         (out / name).write_text(text)
-    record.write_text("".join(f"{_digest(text.encode())} {name}\n" for name, text in zip(names, texts)))
-
-
-def _content(path: Path) -> bytes:
-    """What is in the file; nothing where it cannot be read, as no mail of ours is."""
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+    record.write_text("".join(f"{blob_id(out / name)} {name}\n" for name in mails))
 
 
 def base_commit_of(target: Target, own: Path | None, log: Path) -> str | None:

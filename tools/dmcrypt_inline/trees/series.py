@@ -25,7 +25,7 @@ UNDER_WAY = (
     "index.lock",
 )
 # How a commit becomes a patch file: the same everywhere, and nothing in it that changes when the patch does not.
-FORMAT = ("--zero-commit", "--no-signature", "--no-numbered", "--abbrev=12")
+FORMAT = ("--zero-commit", "--no-signature", "--abbrev=12")
 # A patch file between its message and its diffstat: what no commit has, so that it goes from file to file.
 SEPARATOR = "\n---\n"
 DIFFSTAT = re.compile(r"^ \S.* \|\s+(\d+|Bin)\b", re.M)

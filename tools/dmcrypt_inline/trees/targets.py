@@ -11,8 +11,6 @@ from pathlib import Path
 
 from ..common.errors import UserError
 from ..common.paths import REPO, TOOLS
-from .abi import CRYPTSETUP as CRYPTSETUP_ABI
-from .abi import FLAGS, NEW_FLAGS, Claims
 
 CONFIG = TOOLS / "config"
 NATIVE, NATIVE_DEBUG = "native", "native_debug"  # User-Mode Linux
@@ -59,8 +57,9 @@ class Target:
     or is merely big. `prefixes` are what a patch's subject may start with (none:
     anything). `commit` is the tag's (40 hex digits; "": not known, then only the user's
     own tree tells, by its tag or by the commit that was taken); `lists` are the addresses
-    for trees that cannot say who maintains them; `abi` maps paths to what others rely on there. `below` names the
-    target whose tree, its queue applied, is the base of a stacked queue.
+    for trees that cannot say who maintains them; `abi` maps paths to numbers there that others rely on and no test
+    in a guest sees, as the source spells them. `below` names the target whose tree, its queue applied, is the base of
+    a stacked queue.
 
     Of kernels only: `source` is the file that variants replace, `beside` those of further modules that come with
     it, `compiled` what else the queue changes, which is only compiled; `fragments` maps a flavour to its config
@@ -85,7 +84,7 @@ class Target:
     prefixes: tuple[str, ...] = ()
     commit: str = ""
     lists: tuple[str, ...] = ()
-    abi: Mapping[str, Claims] = field(default_factory=dict)
+    abi: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     below: str = ""
     source: str = ""
     beside: tuple[str, ...] = ()
@@ -137,17 +136,8 @@ CRYPTSETUP_PRODUCTS = (
     *("*.o", "*.a", "*.lo", "*.la", ".libs", "*/.libs/*", "*/.deps/*", "*/.dirstamp"),
     *("Makefile", "Makefile.in", "po/Makefile", "po/Makefile.in", "tests/Makefile", "tests/Makefile.in"),
     *("ABOUT-NLS", "aclocal.m4", "autom4te.cache", "ar-lib", "compile", "config.guess", "config.h", "config.h.in"),
-    *(
-        "config.h.in~",
-        "config.log",
-        "config.rpath",
-        "config.status",
-        "config.sub",
-        "configure",
-        "configure~",
-        "depcomp",
-    ),
-    *("install-sh", "libtool", "ltmain.sh", "m4", "missing", "stamp-h1", "test-driver"),
+    *("config.h.in~", "config.log", "config.rpath", "config.status", "config.sub", "configure", "configure~"),
+    *("depcomp", "install-sh", "libtool", "ltmain.sh", "m4", "missing", "stamp-h1", "test-driver"),
     *("po/*.gmo", "po/*.header", "po/*.sed", "po/*.sin", "po/Makefile.in.in", "po/Makevars.template", "po/POTFILES"),
     *("po/Rules-quot", "po/stamp-po", "lib/libcryptsetup.pc", "scripts/cryptsetup.conf"),
     *("cryptsetup", "cryptsetup-reencrypt", "integritysetup", "veritysetup", "tests/*.log", "tests/*.trs"),
@@ -196,7 +186,7 @@ TARGETS: dict[str, Target] = {
             products=LINUX_PRODUCTS,
             prefixes=LINUX_PREFIXES,
             commit="48778464bb7d346b47157d21ffde2af6b2d39110",
-            abi={"drivers/md/dm-crypt.c": NEW_FLAGS},
+            abi={"drivers/md/dm-crypt.c": (".version = {1, 22, 0},",)},
             source="drivers/md/dm-crypt.c",
             beside=("crypto/cryptd.c",),
             fragments=linux_fragments() | {NATIVE: USER_MODE},
@@ -229,7 +219,7 @@ TARGETS: dict[str, Target] = {
             blobs={"drivers/md/dm-crypt.c": "0bd22bda3e2d"},
             products=LINUX_PRODUCTS,
             prefixes=LINUX_PREFIXES,
-            abi={"drivers/md/dm-crypt.c": FLAGS},
+            abi={"drivers/md/dm-crypt.c": (".version = {1, 29, 0},",)},
             source="drivers/md/dm-crypt.c",
             compiled=("drivers/md/dm-audit.c", "drivers/md/dm.c"),
             fragments=linux_fragments(CONFIG / "linux-7.3.config", without=("preempt_none",))  # x86 gave it up
@@ -301,7 +291,12 @@ TARGETS: dict[str, Target] = {
             products=CRYPTSETUP_PRODUCTS,
             commit="74e94e7bdd12fdfd4e5869d14c91cee2fe242eeb",
             lists=("cryptsetup@lists.linux.dev",),
-            abi=CRYPTSETUP_ABI,
+            abi={
+                "lib/libcryptsetup.h": (
+                    "#define CRYPT_ACTIVATE_NO_READ_WORKQUEUE (1 << 24)",
+                    "#define CRYPT_ACTIVATE_NO_WRITE_WORKQUEUE (1 << 25)",
+                )
+            },
         ),
     )
 }

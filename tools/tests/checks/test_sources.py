@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import MISSPELLED, git_tree, make_target
+from small import git_tree
 
 from dmcrypt_inline.checks import sources
 from dmcrypt_inline.checks.checklist import Failed, Skipped
@@ -21,18 +20,13 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-def test_sources_are_what_is_tracked_or_to_be(repository: Path) -> None:
-    (repository / "new.sh").write_text("echo\n")
-    (repository / "ignored.o").touch()
-    assert [path.name for path in sources.sources()] == [".gitignore", "Makefile", "dm-crypt.c", "new.sh"]
-
-
-def test_scripts_are_found_by_suffix_or_first_line(repository: Path) -> None:
-    (repository / "a").write_text("#!/bin/sh\n")
-    (repository / "b").write_text("#!/usr/bin/env bash\n")
-    (repository / "c").write_text("#!/usr/bin/env python3\n")
-    (repository / "d.sh").write_text("\n")
-    (repository / "e.py").write_text("\n")
+def test_sources_are_what_is_tracked_or_to_be_and_scripts_are_known_by_suffix_or_first_line(repository: Path) -> None:
+    for name, text in {"a": "#!/bin/sh", "b": "#!/usr/bin/env bash", "c": "#!/usr/bin/env python3"}.items():
+        (repository / name).write_text(f"{text}\n")
+    for name in ("d.sh", "e.py", "ignored.o"):
+        (repository / name).touch()
+    names = [path.name for path in sources.sources()]
+    assert names == [".gitignore", "Makefile", "a", "b", "c", "d.sh", "dm-crypt.c", "e.py"]
     assert [path.name for path in sources.shell_sources()] == ["a", "b", "d.sh"]
     assert [path.name for path in sources.python_sources()] == ["c", "e.py"]
 
@@ -94,37 +88,3 @@ def test_a_path_of_this_machine_fails(repository: Path) -> None:
     (repository / "a").write_text(f"cd {repository}/tools\n")
     with pytest.raises(Failed, match="a:1: "):
         sources._no_paths()
-
-
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        ("cd /src/x", True),
-        ("'/src'", True),
-        ("LINUX=/src", True),
-        ("/usr/src/linux", False),
-        ("./src", False),
-        ("/srcs", False),
-    ],
-)
-def test_find_words(tmp_path: Path, line: str, found: bool) -> None:
-    (tmp_path / "file").write_text(line + "\n")
-    assert bool(sources.find_words(["/src"], [tmp_path / "file"], not_after="./-")) == found
-
-
-def test_what_quotes_others_is_no_source_to_spell(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target = make_target(tmp_path)
-    moved = replace(
-        target,
-        patches=repository,
-        recipe=replace(target.recipe, patch=repository / "to_base", exact=repository / "to_tag"),
-    )
-    monkeypatch.setattr(sources, "TARGETS", {"small": moved})
-    for name in ("to_base", "to_tag", "0001-a.patch"):
-        (repository / name).write_text(MISSPELLED)
-    sources._codespell(Path(sys.prefix) / "bin", tmp_path / "log")
-    (repository / "else").write_text(MISSPELLED)
-    with pytest.raises(Failed, match="else:1"):
-        sources._codespell(Path(sys.prefix) / "bin", tmp_path / "log")

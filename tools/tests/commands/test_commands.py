@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
 
 import pytest
-from guests import CRYPTSETUP
 
 from dmcrypt_inline.checks.checklist import Check
 from dmcrypt_inline.commands import cli, measuring, testing
 from dmcrypt_inline.commands.request import Request
-from dmcrypt_inline.common.counts import Counts
+from dmcrypt_inline.common.counts import Counts, run_parts
 from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.guests.machine import Machine
-from dmcrypt_inline.kernels.build import Kernel
-from dmcrypt_inline.proofs import suites
-from dmcrypt_inline.proofs.guest_tests import names
-from dmcrypt_inline.trees.series import Tree
 from dmcrypt_inline.trees.targets import TARGETS, Target
 
 
@@ -73,104 +65,29 @@ def stubbed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(testing, "_kernels", lambda *_: None)
     monkeypatch.setattr(testing, "_check", part("check", Counts(2, 0, 1)))
     monkeypatch.setattr(testing, "_build_cryptsetup", lambda *_: Counts(0, 0, 0))
-    monkeypatch.setattr(testing, "_builds", part("builds", Counts(0, 0, 0)))
     monkeypatch.setattr(testing, "_in_guests", part("guest", Counts(3, 0, 0)))
     return ran
 
 
-@pytest.mark.parametrize(
-    "arguments", [["demo", "--accel", "native"], ["demo", "--accel", "icount"], ["soak", "--accel", "icount"]]
-)
-def test_guests_are_refused_where_they_cannot_be(
-    arguments: list[str], capsys: pytest.CaptureFixture[str], stubbed: list[str]
+def test_cryptsetup_is_tested_natively_with_both_drivers(
+    stubbed: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit):
-        cli.main(arguments)
-    assert "argument --accel: invalid choice" in capsys.readouterr().err
-    assert stubbed == []
-
-
-@pytest.mark.parametrize(
-    ("target", "accel", "flavour"),
-    [
-        ("linux-5.8", [], "debug"),
-        ("linux-5.8", ["--accel", "native"], "native"),
-        ("linux-7.3", ["--accel", "native"], "native_debug"),
-    ],
-)
-def test_commits_are_tried_on_the_kernel_asked_for(
-    stubbed: list[str], monkeypatch: pytest.MonkeyPatch, target: str, accel: list[str], flavour: str
-) -> None:
-    monkeypatch.setattr(Request, "tree", lambda _self, target: target.name)
-    monkeypatch.setattr(testing, "make_machine", lambda _request, *wanted: wanted)
-    monkeypatch.setattr(testing, "with_steps", lambda machine: machine)
-    ran: list[object] = []
-
-    def bisect_check(machine: object) -> Counts:
-        ran.append(machine)
-        return Counts(1, 0, 0)
-
-    monkeypatch.setattr(suites, "bisect_check", bisect_check)
-    assert cli.main(["bisect-check", "--target", target, *accel]) == 0
-    assert ran == [(target, flavour, ("base", "series"))]
-    assert stubbed == []
-
-
-def test_selftest_of_cryptsetup_runs_its_tests_in_native_guests(
-    stubbed: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Request, "tree", lambda _self, target: target.name)
-    monkeypatch.setattr(testing, "make_machine", lambda _request, *wanted: wanted)
-    ran: list[object] = []
-
-    def of_cryptsetup(machine: object, cryptsetup: object, quick: bool, tests: list[str]) -> Counts:
-        ran.append((machine, cryptsetup, quick, tests))
-        return Counts(1, 0, 0)
-
-    monkeypatch.setattr(suites, "of_cryptsetup", of_cryptsetup)
-    monkeypatch.setattr(testing, "patched_cryptsetup", lambda _request: CRYPTSETUP)
-    wanted = ["--quick", "--test", "cryptsetup_on_base own_suite"]
-    assert cli.main(["selftest", "--target", "cryptsetup-2.3", *wanted]) == 0
-    tests = ["cryptsetup/own_suite", *names("cryptsetup_on_base")]
-    assert ran == [(("linux-5.8", "native", ("base", "series")), CRYPTSETUP, True, tests)]
-    assert cli.main(["selftest", "--target", "cryptsetup-2.3", "--variant", "base"]) == 1
-    assert stubbed == []
+    for wrong in (["--variant", "base"], ["--accel", "tcg"]):
+        assert cli.main(["selftest", "--target", "cryptsetup-2.3", *wrong]) == 1
+        assert "no VARIANT=, no ACCEL=" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("word", "name"), [("base", "base"), ("{}", "mine"), ("new={}", "new"), ("none", ""), ("{}x", ""), ("x={}.o", "")]
 )
-def test_selftest_takes_a_driver_of_yours(
-    stubbed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str, name: str
-) -> None:
+def test_selftest_takes_a_driver_of_yours(tmp_path: Path, word: str, name: str) -> None:
     source = tmp_path / "dm-crypt.c"
     source.touch()
-    mine = Machine(cast(Tree, None), cast(Kernel, None), {}, None)
-    monkeypatch.setattr(Request, "tree", lambda _self, target: target.name)
-    monkeypatch.setattr(testing, "make_machine", lambda *_: mine)
-    monkeypatch.setattr(testing, "module_at", lambda *given: given[-1])
-    ran: list[object] = []
-
-    def selftest(machine: Machine, _quick: bool, variant: str, _tests: list[str]) -> Counts:
-        ran.append((machine.modules, variant))
-        return Counts(1, 0, 0)
-
-    monkeypatch.setattr(suites, "selftest", selftest)
-    assert cli.main(["selftest", "--variant", word.format(source)]) == (0 if name else 1)
-    assert ran == ([({} if name == "base" else {name: source}, name)] if name else [])
-
-
-def test_a_soak_says_its_seed(
-    stubbed: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(Request, "tree", lambda _self, target: target.name)
-    monkeypatch.setattr(testing, "make_machine", lambda *_: None)
-    monkeypatch.setattr(suites, "soak", lambda _machine, minutes, seed: Counts(minutes, 0, seed))
-    assert cli.main(["soak", "--minutes", "5", "--seed", "7"]) == 0
-    assert capsys.readouterr().out == "5 minutes with SEED=7\n5 passed, 0 failed, 7 skipped\n"
-    assert cli.main(["soak"]) == 0
-    said = capsys.readouterr().out
-    assert re.fullmatch(r"60 minutes with SEED=(\d+)\n60 passed, 0 failed, \1 skipped\n", said)
+    if name:
+        assert testing._variant_wanted(word.format(source)) == (name, None if name == "base" else source)
+        return
+    with pytest.raises(UserError, match="neither base nor series nor a file"):
+        testing._variant_wanted(word.format(source))
 
 
 @pytest.mark.parametrize(
@@ -181,19 +98,9 @@ def test_a_soak_says_its_seed(
             ["sources", "check linux-5.8", "check linux-7.3", "check cryptsetup-2.3", "check linux-7.3-speed"],
             "9 passed, 0 failed, 4 skipped",
         ),
-        (["check", "--target", "cryptsetup-2.3"], ["sources", "check cryptsetup-2.3"], "3 passed, 0 failed, 1 skipped"),
-        (
-            ["test"],
-            [
-                *("pytest", "sources", "check linux-5.8", "check linux-7.3", "check cryptsetup-2.3"),
-                *("check linux-7.3-speed", "builds linux-5.8", "guest linux-5.8", "builds linux-7.3"),
-                *("guest linux-7.3", "builds linux-7.3-speed", "guest linux-7.3-speed"),
-            ],
-            "28 passed, 0 failed, 4 skipped",
-        ),
         (
             ["test", "--target", "linux-5.8"],
-            ["pytest", "sources", "check linux-5.8", "builds linux-5.8", "guest linux-5.8"],
+            ["pytest", "sources", "check linux-5.8", "guest linux-5.8"],
             "16 passed, 0 failed, 1 skipped",
         ),
     ],
@@ -206,76 +113,9 @@ def test_the_last_line_counts_every_part(
     assert capsys.readouterr().out.splitlines()[-1] == counted
 
 
-def test_a_part_that_cannot_run_fails_and_stops_no_other(
-    stubbed: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuses(*_: object) -> Counts:
+def test_a_part_that_cannot_run_fails_and_stops_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    def refuses() -> Counts:
         raise UserError("no network")
 
-    monkeypatch.setattr(testing, "_check", refuses)
-    assert cli.main(["test"]) == 1
-    assert stubbed == [
-        "pytest",
-        "sources",
-        "builds linux-5.8",
-        "guest linux-5.8",
-        "builds linux-7.3",
-        "guest linux-7.3",
-        "builds linux-7.3-speed",
-        "guest linux-7.3-speed",
-    ]
-    printed = capsys.readouterr().out
-    assert "not ok checks_of_cryptsetup-2.3_can_run\nno network" in printed
-    assert printed.splitlines()[-1] == "20 passed, 4 failed, 0 skipped"
-
-
-def test_a_cryptsetup_that_does_not_build_fails_alone(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuses(_request: Request) -> None:
-        raise UserError("no json-c")
-
-    tried: list[tuple[object, ...]] = []
-    for name in ("_kernels", "_trees", "_check", "_check_sources", "run_own_tests"):
-        monkeypatch.setattr(testing, name, lambda *_: Counts(0, 0, 0))
-    monkeypatch.setattr(testing, "ensure_packages", lambda *_: None)
-    monkeypatch.setattr(testing, "patched_cryptsetup", refuses)
-    monkeypatch.setattr(testing, "make_machine", lambda *_: "machine")
-    monkeypatch.setattr(Request, "tree", lambda *_: None)
-
-    def test(*given: object) -> Counts:
-        tried.append(given)
-        return Counts(1, 0, 0)
-
-    monkeypatch.setattr(suites, "test", test)
-    assert cli.main(["test", "--target", "linux-5.8"]) == 1
-    said = capsys.readouterr().out
-    assert "not ok build_of_cryptsetup_can_run\nno json-c" in said
-    assert said.splitlines()[-1] == "1 passed, 1 failed, 0 skipped"
-    assert [(machine, cryptsetup) for machine, _, cryptsetup in tried] == [("machine", None)]
-
-
-def test_kernels_are_configured_before_one_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[str] = []
-    monkeypatch.setattr(Request, "tree", lambda _self, target: Tree(target, Path(), "", "", (), "", ""))
-    for name in ("prepare_kernel", "build_kernel"):
-        monkeypatch.setattr(
-            testing, name, lambda tree, flavour, name=name: done.append(f"{name} {tree.target.name} {flavour}")
-        )
-    kernels = [target for target in TARGETS.values() if target.is_kernel]
-    testing._kernels(kernels, Request(None, {}, None))
-    wanted = ["linux-5.8 native", "linux-7.3 native_debug", "linux-7.3-speed native_debug"]
-    assert done == [f"{name} {each}" for name in ("prepare_kernel", "build_kernel") for each in wanted]
-
-
-def test_a_tree_that_cannot_be_made_is_left_to_its_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
-
-    def tree(_request: Request, target: Target) -> None:
-        if target.name == "linux-5.8":
-            raise UserError("no network")
-        made.append(target.name)
-
-    monkeypatch.setattr(Request, "tree", tree)
-    assert testing._trees(list(TARGETS.values()), Request(None, {}, None)) == Counts(0, 0, 0)
-    assert sorted(made) == ["cryptsetup-2.3", "linux-7.3", "linux-7.3-speed"]
+    assert run_parts({"one": refuses, "two": lambda: Counts(1, 0, 0)}) == Counts(1, 1, 0)
+    assert "not ok one_can_run\nno network" in capsys.readouterr().out

@@ -39,20 +39,28 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == [".entry.lock"]
 
 
+def another_run(place: Path, body: str) -> subprocess.Popen[bytes]:
+    """Another process that makes the entry; `body` is what it does for that."""
+    script = f"""if True:
+        import sys, time; sys.path.insert(0, {str(TOOLS)!r})
+        from pathlib import Path
+        from dmcrypt_inline.common.paths import publish
+        from dmcrypt_inline.common.run import run
+        place = Path({str(place)!r})
+        def make(part):
+            (place / "up").touch()
+            {body}
+        publish(place / "entry", make, 0, "a test")
+    """
+    process = subprocess.Popen([sys.executable, "-c", script])
+    while not (place / "up").exists():
+        time.sleep(0.01)
+    (place / "up").unlink()
+    return process
+
+
 def test_a_killed_run_leaves_no_entry_and_the_next_one_clears_up(tmp_path: Path) -> None:
-    script = (
-        f"import sys, time; sys.path.insert(0, {str(TOOLS)!r})\n"
-        "from pathlib import Path\n"
-        "from dmcrypt_inline.common.paths import publish\n"
-        "def make(part):\n"
-        "    (part / 'half').touch()\n"
-        "    print('up', flush=True)\n"
-        "    time.sleep(60)\n"
-        f"publish(Path({str(tmp_path)!r}) / 'entry', make, 0, 'a test')\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"up\n"
+    with another_run(tmp_path, "(part / 'half').touch(); time.sleep(60)") as process:
         process.send_signal(signal.SIGKILL)
     assert not (tmp_path / "entry").exists()
     assert len(list(tmp_path.glob(".entry.part-*"))) == 1
@@ -62,38 +70,15 @@ def test_a_killed_run_leaves_no_entry_and_the_next_one_clears_up(tmp_path: Path)
 
 
 def test_a_concurrent_run_waits_and_takes_what_the_first_made(tmp_path: Path) -> None:
-    script = (
-        f"import sys, time; sys.path.insert(0, {str(TOOLS)!r})\n"
-        "from pathlib import Path\n"
-        "from dmcrypt_inline.common.paths import publish\n"
-        "def make(part):\n"
-        "    print('up', flush=True)\n"
-        "    time.sleep(1)\n"
-        "    (part / 'file').write_text('first')\n"
-        f"publish(Path({str(tmp_path)!r}) / 'entry', make, 0, 'a test')\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"up\n"
-        begin = time.monotonic()
+    with another_run(tmp_path, "time.sleep(1); (part / 'file').write_text('first')"):
         paths.publish(tmp_path / "entry", fill, 0, "a test")
-        assert time.monotonic() - begin > 0.5
     assert (tmp_path / "entry" / "file").read_text() == "first"
 
 
 def test_a_program_that_outlives_a_killed_run_keeps_its_lock(tmp_path: Path) -> None:
-    script = (
-        f"import sys; sys.path.insert(0, {str(TOOLS)!r})\n"
-        "from pathlib import Path\n"
-        "from dmcrypt_inline.common.paths import publish\n"
-        "from dmcrypt_inline.common.run import run\n"
-        f"place = Path({str(tmp_path)!r})\n"
-        "def make(part):\n"
-        "    run(['sh', '-c', f'touch {place}/up; sleep 1; touch {place}/down'], log=place / 'log', timeout=60)\n"
-        "publish(place / 'entry', make, 0, 'a test')\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", script]) as process:
-        while not (tmp_path / "up").exists():
+    wait = f"touch {tmp_path}/began; sleep 1; touch {tmp_path}/down"
+    with another_run(tmp_path, f"run(['sh', '-c', '{wait}'], log=place / 'log', timeout=60)") as process:
+        while not (tmp_path / "began").exists():
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
     assert not (tmp_path / "down").exists()
@@ -107,29 +92,24 @@ def test_too_little_space_is_said_before_the_work(tmp_path: Path) -> None:
     assert str(tmp_path) in str(caught.value)
 
 
-def test_a_disk_that_fills_up_on_the_way_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("", "the disk became full during a test"),
+        ("dd if=/dev/zero of=/dev/full bs=1k count=1", "the disk became full during a test"),
+        ("echo broken; exit 1", "broken"),
+    ],
+)
+def test_a_disk_that_fills_up_on_the_way_is_named(tmp_path: Path, script: str, why: str) -> None:
     def fail(_part: Path) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if not script:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        run(["sh", "-c", script], log=tmp_path / "log", timeout=10)
 
-    with pytest.raises(UserError, match="the disk became full during a test"):
+    with pytest.raises(UserError, match=why) as caught:
         paths.publish(tmp_path / "entry", fail, 0, "a test")
+    assert ("full" in str(caught.value)) == (why != "broken")
     assert not (tmp_path / "entry").exists()
-
-
-def test_a_program_that_fills_the_disk_is_understood(tmp_path: Path) -> None:
-    def fail(_part: Path) -> None:
-        run(["dd", "if=/dev/zero", "of=/dev/full", "bs=1k", "count=1"], log=tmp_path / "log", timeout=10)
-
-    with pytest.raises(UserError, match="the disk became full during a test"):
-        paths.publish(tmp_path / "entry", fail, 0, "a test")
-
-
-def test_other_failures_keep_their_own_words(tmp_path: Path) -> None:
-    def fail(_part: Path) -> None:
-        run(["sh", "-c", "echo broken; exit 1"], log=tmp_path / "log", timeout=10)
-
-    with pytest.raises(UserError, match="broken"):
-        paths.publish(tmp_path / "entry", fail, 0, "a test")
 
 
 def test_a_stamp_counts_for_its_own_key_only(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -58,13 +57,12 @@ def test_all_that_runs_can_be_stopped_from_another_thread(tmp_path: Path, monkey
         run(["true"], log=tmp_path / "log", timeout=10)
 
 
-def test_standard_input_and_environment_reach_the_program(tmp_path: Path) -> None:
-    done = run(["sh", "-c", "cat; echo $WORD"], log=tmp_path / "log", timeout=10, stdin=b"in ", env={"WORD": "env"})
-    assert done.output == "in env\n"
-
-
-def test_without_standard_input_a_reader_gets_its_end(tmp_path: Path) -> None:
-    assert run(["cat"], log=tmp_path / "log", timeout=10).output == ""
+def test_standard_input_environment_and_arguments_reach_the_program(tmp_path: Path) -> None:
+    argv = ["sh", "-c", 'cat; echo "$WORD $0"', "$HOME; *"]
+    done = run(argv, log=tmp_path / "log", timeout=10, stdin=b"in ", env={"WORD": "env"})
+    assert done.output == "in env $HOME; *\n"
+    with pytest.raises(CommandError, match="could not start no-such-program"):
+        run(["no-such-program"], log=tmp_path / "log", timeout=10)
 
 
 def test_failure_of_a_parallel_build_quotes_the_first_error(tmp_path: Path) -> None:
@@ -89,19 +87,6 @@ def test_failure_names_command_log_and_last_lines(tmp_path: Path) -> None:
     assert caught.value.completed.returncode == 3
 
 
-def test_failure_is_only_reported_when_unchecked(tmp_path: Path) -> None:
-    assert run(["false"], log=tmp_path / "log", timeout=10, check=False).returncode == 1
-
-
-def test_a_missing_program_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="could not start no-such-program"):
-        run(["no-such-program"], log=tmp_path / "log", timeout=10)
-
-
-def test_no_shell_looks_at_the_arguments(tmp_path: Path) -> None:
-    assert run(["echo", "$HOME; *"], log=tmp_path / "log", timeout=10).output == "$HOME; *\n"
-
-
 def test_the_time_limit_kills_the_children_too(tmp_path: Path) -> None:
     pidfile = tmp_path / "pid"
     begin = time.monotonic()
@@ -111,23 +96,21 @@ def test_the_time_limit_kills_the_children_too(tmp_path: Path) -> None:
     assert not alive(int(pidfile.read_text()))
 
 
-def test_a_program_that_ignores_the_polite_signal_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmcrypt_inline.common.run.GRACE", 0.2)
-    stubborn = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
-    )
+@pytest.mark.parametrize(
+    ("on_term", "grace", "said"),
+    [
+        ("", 0.2, "up\n"),  # it ignores the polite signal
+        ("sleep 1; echo tidied; exit 1", 0.1, "up\n"),
+        ("sleep 1; echo tidied; exit 1", 30.0, "up\ntidied\n"),
+    ],
+)
+def test_a_program_gets_the_time_that_its_cleanup_takes_and_no_more(
+    tmp_path: Path, on_term: str, grace: float, said: str
+) -> None:
+    script = f"trap '{on_term}' TERM; echo up; while :; do sleep 60 & wait; done"
     with pytest.raises(CommandError) as caught:
-        run([sys.executable, "-c", stubborn], log=tmp_path / "log", timeout=1)
-    assert "up" in caught.value.completed.output
-
-
-def test_a_program_gets_the_time_that_its_cleanup_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmcrypt_inline.common.run.GRACE", 0.1)
-    tidy = "trap 'sleep 1; echo tidied; exit 1' TERM; echo up; sleep 60 & wait"
-    for grace, expected in ((None, "up\n"), (30.0, "up\ntidied\n")):
-        with pytest.raises(CommandError) as caught:
-            run(["sh", "-c", tidy], log=tmp_path / "log", timeout=1, grace=grace)
-        assert caught.value.completed.output == expected
+        run(["sh", "-c", script], log=tmp_path / "log", timeout=1, grace=grace)
+    assert caught.value.completed.output == said
 
 
 def alive(pid: int) -> bool:

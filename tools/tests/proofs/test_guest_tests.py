@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from guests import CRYPTSETUP, make_guests, make_kernel, make_tests, module, stand_in
+from guests import make_guests, make_kernel, make_tests, module, stand_in
 
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.guests.complaints import scan
-from dmcrypt_inline.kernels.build import USER_MODE, Kernel, Module
+from dmcrypt_inline.kernels.build import USER_MODE, Kernel
 from dmcrypt_inline.proofs import guest_tests, mutants
 from dmcrypt_inline.proofs.ktap import parse
 from dmcrypt_inline.trees.targets import DEFAULT, get_target
+
+
+@pytest.fixture
+def wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Gives a target wrong drivers, by name, with what they trip over, in place of ours."""
+    make_tests(tmp_path, monkeypatch, {"stress/a": "# Guest: emulated\n", "stress/b": "", "dm-crypt/c": ""})
+    monkeypatch.setattr(mutants, "WRONG", tmp_path)
+
+    def give(target: str, **trips: str) -> None:
+        (tmp_path / target).mkdir()
+        for name, tests in trips.items():
+            (tmp_path / target / f"{name}.patch").write_text(f"Wrong.\n\nTrips: {tests}\n---\n")
+
+    return give
 
 
 def test_complaints_are_blamed_on_the_test_that_ran() -> None:
@@ -63,6 +78,9 @@ def test_a_test_is_told_what_it_needs(kernel: Kernel, tmp_path: Path, monkeypatc
     assert "export CRYPTSETUP_PREFIX='a prefix'" in told
     assert "export CRYPTSETUP_TESTS=tests" in told
     assert "export DM_CRYPT_QUICK=1" in told
+    assert "export DM_CRYPT_ANY_DRIVER=''" in told
+    replace(guests, any_driver=True).run(module(tmp_path, "series"), ["dm-crypt/table"], 20.0)
+    assert "export DM_CRYPT_ANY_DRIVER=1" in (tmp_path / "seen").read_text().splitlines()
 
 
 def test_tests_that_want_other_kernel_arguments_get_a_guest_of_their_own(
@@ -78,35 +96,20 @@ def test_tests_that_want_other_kernel_arguments_get_a_guest_of_their_own(
     assert all("cryptd_max_cpu_qlen=4" in text for text in booted.values())
 
 
-def test_a_guest_that_died_shows_its_last_lines(
+def test_a_guest_that_died_shows_its_last_lines_and_how_to_decode_traces(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stand_in(
-        monkeypatch,
-        tmp_path,
-        'cd "$SHARE/results"; mkdir -p a; echo "guest test: a/b"; echo out of memory; : >a/b.ktap',
-    )
-    guests = guest_tests.Guests(kernel, CRYPTSETUP, "tcg", tmp_path / "out", True)
-    monkeypatch.setattr(guest_tests, "_said", lambda *_: ())
-    lines: list[str] = []
-    replace(guests, on_line=lines.append).run(module(tmp_path, "series"), ["a/b"], 20.0)
-    assert "console.log" in lines[0]
-    assert lines[-1] == "    out of memory"
-    assert not any("stacktrace" in line for line in lines)
-
-
-def test_a_trace_comes_with_the_command_that_decodes_it(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n", mark="guest test: a/b\\nCall Trace:")
+    dies = 'cd "$SHARE/results"; mkdir -p stress; : >stress/io.ktap; echo "guest test: stress/io"; echo Call Trace:'
+    guests = make_guests(kernel, tmp_path, monkeypatch, "")
+    stand_in(monkeypatch, tmp_path, f"{dies}; echo out of memory")
     lines: list[str] = []
     mine = module(tmp_path, "series")
-    monkeypatch.setattr(guest_tests, "_said", lambda *_: ())
-    replace(guests, on_line=lines.append).run(mine, ["a/b"], 20.0)
-    [hint] = [line for line in lines if "stacktrace" in line]
+    replace(guests, on_line=lines.append).run(mine, ["stress/io"], 20.0)
+    assert "console.log" in lines[0]
+    assert lines[-2] == "    out of memory"
     script = kernel.source / "scripts" / "decode_stacktrace.sh"
     command = f"{script} {kernel.objects}/vmlinux {kernel.source} {mine.path.parent}"
-    assert hint.endswith(f"{command} <{tmp_path / 'out' / 'console.log'}")
+    assert lines[-1].endswith(f"{command} <{tmp_path / 'out' / 'console.log'}")
 
 
 def test_a_kernel_that_does_not_write_to_its_console_is_an_error(
@@ -139,12 +142,8 @@ def test_a_wrong_variant_must_name_its_tests(tmp_path: Path, monkeypatch: pytest
             mutants.must_trip(patch)
 
 
-def test_the_sample_needs_no_emulation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_tests(tmp_path, monkeypatch, {"stress/a": "# Guest: emulated\n", "stress/b": "", "dm-crypt/c": ""})
-    monkeypatch.setattr(mutants, "WRONG", tmp_path)
-    (tmp_path / DEFAULT).mkdir()
-    for name, tests in (("one", "a b"), ("two", "b"), ("three", "c b"), ("four", "a\nTrips emulated: c:d")):
-        (tmp_path / DEFAULT / f"{name}.patch").write_text(f"Trips: {tests}\n")
+def test_the_sample_needs_no_emulation(wrong: Callable[..., None]) -> None:
+    wrong(DEFAULT, one="a b", two="b", three="c b", four="a\nTrips emulated: c:d")
     found = [(mutant.name, mutant.tests) for mutant in mutants.sample(get_target(DEFAULT))]
     assert found == [("three", ("dm-crypt/c",)), ("one", ("stress/b",))]
 
@@ -158,90 +157,61 @@ def test_tests_are_chosen_by_name_or_suite() -> None:
         guest_tests.chosen(known, ["stress", "no_such"])
 
 
-def test_a_stacked_queue_has_the_wrong_drivers_below_and_its_own_instead(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(mutants, "WRONG", tmp_path)
+def test_a_stacked_queue_has_the_wrong_drivers_below_and_its_own_instead(wrong: Callable[..., None]) -> None:
     stacked = get_target("linux-7.3-speed")
-    for place, names in ((stacked.below, ("one", "two")), (stacked.name, ("two", "three"))):
-        (tmp_path / place).mkdir()
-        for name in names:
-            (tmp_path / place / f"{name}.patch").write_text("Wrong.\n\nTrips: table\n---\n")
+    wrong(stacked.below, one="c", two="c")
+    wrong(stacked.name, two="c", three="c")
     found = {mutant.name: mutant.patch.parent.name for mutant in mutants.mutants(stacked)}
-    assert found == {"one": "linux-7.3", "two": "linux-7.3-speed", "three": "linux-7.3-speed"}
-
-
-def test_mutants_are_chosen_by_name() -> None:
-    target = get_target(DEFAULT)
-    some = mutants.mutants(target)[0].name
-    assert [mutant.name for mutant in mutants.named(target, [some])] == [some]
-    assert mutants.named(target, []) == mutants.mutants(target)
-    with pytest.raises(UserError, match=rf"TEST=no_such is no wrong driver in .*(?s:.)*{some}"):
-        mutants.named(target, ["no_such"])
-
-
-def test_mutants_are_chosen_by_the_test_that_must_catch_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_tests(tmp_path, monkeypatch, {"stress/a": "", "stress/b": "", "dm-crypt/c": ""})
-    monkeypatch.setattr(mutants, "WRONG", tmp_path)
-    (tmp_path / DEFAULT).mkdir()
-    for name, tests in (("one", "a b"), ("two", "b"), ("three", "c b")):
-        (tmp_path / DEFAULT / f"{name}.patch").write_text(f"Trips: {tests}\n")
-
-    def found(*wanted: str) -> list[tuple[str, tuple[str, ...]]]:
-        return [(mutant.name, mutant.tests) for mutant in mutants.named(get_target(DEFAULT), wanted)]
-
-    assert found("stress/a", "c") == [("one", ("stress/a",)), ("three", ("dm-crypt/c",))]
-    assert found("one", "c") == [("one", ("stress/a", "stress/b")), ("three", ("dm-crypt/c",))]
+    assert found == {"one": stacked.below, "two": stacked.name, "three": stacked.name}
 
 
 @pytest.mark.parametrize(
-    ("said", "status", "found"),
+    ("wanted", "found"),
     [
-        (r"1..2\nok 1 a\nnot ok 2 b\n", 1, "b"),
-        (r"1..1\nok 1 a\n", 0, "nothing"),
-        (r"1..0 # SKIP no disk\n", 4, "nothing"),
-        (r"1..1\nBail out! no disk\n", 1, "nothing"),
+        ([], [("one", "ab"), ("three", "cb"), ("two", "b")]),
+        (["two"], [("two", "b")]),
+        (["stress/a", "c"], [("one", "a"), ("three", "c")]),
+        (["one", "c"], [("one", "ab"), ("three", "c")]),
     ],
 )
-def test_a_mutant_is_caught_by_a_failure_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, status: int, found: str
+def test_mutants_are_chosen_by_name_or_the_test_that_must_catch_them(
+    wrong: Callable[..., None], wanted: list[str], found: list[tuple[str, str]]
 ) -> None:
-    guests = make_guests(make_kernel(tmp_path), tmp_path, monkeypatch, said, status=status)
-    wrong = mutants.Mutant("wrong", tmp_path / "wrong.patch", ("stress/arguments",))
-    [proof] = mutants.prove(guests, wrong, module(tmp_path, "wrong"))
-    proved = found != "nothing"
-    assert proof == mutants.Proof("wrong", "arguments", proved, found)
-    assert mutants.counts([proof]).failed == (0 if proved else 1)
-    assert ("NOT BY" in mutants.table([proof])) == (not proved)
+    wrong(DEFAULT, one="a b", two="b", three="c b")
+    chosen = mutants.named(get_target(DEFAULT), wanted)
+    assert [(it.name, "".join(test[-1] for test in it.tests)) for it in chosen] == found
+    with pytest.raises(UserError, match=r"TEST=no_such is no wrong driver in .*(?s:.)*three: dm-crypt/c"):
+        mutants.named(get_target(DEFAULT), ["no_such"])
+
+
+COMPLAINT = "BUG: scheduling while atomic"
 
 
 @pytest.mark.parametrize(
-    ("test", "said", "proved"),
+    ("test", "said", "found"),
     [
-        ("dm-crypt/table:two", "1..2\nok 1 one\nnot ok 2 two on a disk\n", True),
-        ("dm-crypt/table:one", "1..2\nok 1 one\nnot ok 2 two on a disk\n", False),
-        ("dm-crypt/table", "1..1\nok 1 one\n", False),
-        ("stress/io", "1..1\nok 1 one\n", True),
-        ("stress/io:one", "1..1\nok 1 one\n", False),
+        ("stress/io", "1..2\nok 1 a\nnot ok 2 b\n", "b"),
+        ("stress/io", "1..1\nok 1 a\n", ""),
+        ("stress/io", "1..0 # SKIP no disk\n", ""),
+        ("stress/io", "1..1\nBail out! no disk\n", ""),
+        ("stress/io", f"1..1\nok 1 a\n{COMPLAINT}\n", COMPLAINT),
+        ("stress/io:a", f"1..1\nok 1 a\n{COMPLAINT}\n", ""),
+        ("dm-crypt/table", f"1..1\nok 1 a\n{COMPLAINT}\n", ""),
+        ("dm-crypt/table:b", "1..2\nok 1 a\nnot ok 2 b on a disk\n", "b on a disk"),
+        ("dm-crypt/table:a", "1..2\nok 1 a\nnot ok 2 b on a disk\n", ""),
     ],
 )
 def test_what_has_to_fail_for_a_proof(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, test: str, said: str, proved: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, test: str, said: str, found: str
 ) -> None:
-    claims = parse(said)
-    complaints = scan("BUG: scheduling while atomic\n")
-    result = guest_tests.TestResult(test.partition(":")[0], claims, claims.exit_status, complaints)
-    asked: list[str] = []
-
-    def run(_guests: guest_tests.Guests, _module: Module, tests: list[str], _seconds: float) -> object:
-        asked.extend(tests)
-        return [result]
-
-    monkeypatch.setattr(guest_tests.Guests, "run", run)
+    report, file = parse(said), test.partition(":")[0]
+    result = guest_tests.TestResult(file, report, report.exit_status, scan(said))
+    monkeypatch.setattr(guest_tests.Guests, "run", lambda _self, _module, tests, _: [result][: tests == [file]])
     guests = make_guests(make_kernel(tmp_path), tmp_path, monkeypatch, "")
     [proof] = mutants.prove(guests, mutants.Mutant("wrong", tmp_path / "w.patch", (test,)), module(tmp_path, "wrong"))
-    assert proof.proved == proved
-    assert asked == [test.partition(":")[0]]
+    assert (proof.proved, proof.test) == (bool(found), Path(test).name)
+    assert not found or proof.found == found
+    assert mutants.counts([proof]).failed == (0 if found else 1)
 
 
 @pytest.mark.parametrize(
@@ -255,22 +225,14 @@ def test_a_skip_of_what_could_have_run_is_a_failure(text: str, status: int) -> N
     assert must.faults[0].startswith("it skips what it could have run here: no ")
 
 
-def test_a_test_is_told_to_take_any_driver(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
-    for wanted, said in ((False, "''"), (True, "1")):
-        replace(guests, any_driver=wanted).run(module(tmp_path, "series"), ["dm-crypt/table"], 20.0)
-        assert f"export DM_CRYPT_ANY_DRIVER={said}" in (tmp_path / "seen").read_text().splitlines()
-
-
 def test_cpus_are_as_many_as_the_test_says_else_one_in_the_short_form(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    guests = replace(make_guests(kernel, tmp_path, monkeypatch, ""), accel="tcg", quick=True)
-    assert guests.cpus("dm-crypt/table") == 1
-    assert guests.cpus("stress/load") == 2
-    assert guests.cpus("stress/io") == 1
-    assert replace(guests, quick=False).cpus("dm-crypt/table") == 1
-    assert replace(guests, quick=False).cpus("stress/io") == 2
-    assert replace(guests, accel="kvm").cpus("dm-crypt/table") == 2
-    native = replace(guests, kernel=replace(kernel, arch=USER_MODE), quick=False)
-    assert native.cpus("stress/load") == 1
+    quick = make_guests(kernel, tmp_path, monkeypatch, "")
+    full, kvm = replace(quick, quick=False), replace(quick, accel="kvm")
+    native = replace(full, kernel=replace(kernel, arch=USER_MODE))
+    cpus = {
+        test: [guests.cpus(test) for guests in (quick, full, kvm, native)]
+        for test in ("dm-crypt/table", "stress/load", "stress/io")
+    }
+    assert cpus == {"dm-crypt/table": [1, 1, 2, 1], "stress/load": [2, 2, 2, 1], "stress/io": [1, 2, 2, 1]}

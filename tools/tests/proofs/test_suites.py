@@ -86,11 +86,8 @@ def test_the_selftests_are_divided_among_guests(
     assert all(isinstance(each, guest_tests.TestResult) and each.counts.passed == 1 for each in found)
     assert {path.name for path in guests.out.iterdir()} >= {f"series-{number}" for number in range(len(jobs))}
     assert "    table: # dm-crypt/table" in capsys.readouterr().out.splitlines()
-
-
-def test_few_selftests_take_few_guests(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
-    assert len(suites._selftests(guests, module(tmp_path, "series"), ["dm-crypt/table"])) == 1
+    native = replace(guests, kernel=replace(kernel, arch=USER_MODE))  # each has a boot of its own
+    assert len(suites._selftests(native, module(tmp_path, "series"), every)) == len(every)
 
 
 def test_an_error_of_one_job_ends_all() -> None:
@@ -107,18 +104,6 @@ def test_an_error_of_one_job_ends_all() -> None:
     with pytest.raises(UserError, match="no guest"):
         suites._found([refuses, *([runs] * 1000)])
     assert len(begun) < 1000
-
-
-def test_lines_carry_the_name_of_their_test(capsys: pytest.CaptureFixture[str]) -> None:
-    printed = suites.LinesByTest()
-    for line in ("booting", "# dm-crypt/bad_arguments", "ok 1 a", "# a remark"):
-        printed(line)
-    assert capsys.readouterr().out.splitlines() == [
-        "    booting",
-        "    bad_arguments: # dm-crypt/bad_arguments",
-        "    bad_arguments: ok 1 a",
-        "    bad_arguments: # a remark",
-    ]
 
 
 def result(text: str, status: int | None = 1, complaint: str = "") -> guest_tests.TestResult:
@@ -169,14 +154,6 @@ def test_a_test_that_had_nothing_to_test_on_the_base_has_no_known_failures() -> 
     assert judge(known, result("1..1\nnot ok 1 a\n"))[0].counts == Counts(0, 1, 0)
 
 
-def test_each_selftest_has_a_boot_of_user_mode_linux(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    guests = make_guests(replace(kernel, arch=USER_MODE), tmp_path, monkeypatch, "")
-    every = guest_tests.kselftests()
-    assert len(suites._selftests(guests, module(tmp_path, "series"), every)) == len(every)
-
-
 def test_a_test_of_cryptsetup_must_run(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guests = make_guests(kernel, tmp_path, monkeypatch, r"1..0 # SKIP no mood\n", status=4)
     ran = suites._found(suites._cryptsetup(guests, machine(kernel, tmp_path), suites.cryptsetup_tests()))
@@ -197,17 +174,6 @@ def test_every_selftest_and_test_of_cryptsetup_is_run(
     assert {each.name for each in closed} == set(guest_tests.kselftests())
 
 
-def test_a_failure_is_told_with_what_was_wrong(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failure_is_told_with_what_was_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     suites._say_results([result("1..1\n# the flags\n#   actual:   none\nnot ok 1 a\n")])
     assert "    # the flags\n    #   actual:   none\n    not ok a\n" in capsys.readouterr().out
-    guests = make_guests(kernel, tmp_path, monkeypatch, "")
-    monkeypatch.setattr(suites, "environment", lambda *_: {})
-    monkeypatch.setattr(suites, "write", lambda *_: tmp_path)
-    tree = Tree(get_target("linux-5.8"), tmp_path, "", "", (), "", "")
-    config = tmp_path / "config"
-    config.write_text("")
-    machine = Machine(tree, replace(kernel, config=config), {}, None)
-    suites._close(machine, guests, "test", [result("1..1\nok 1 a\n", 0, "BUG: x\n a trace")])
-    assert "the kernel complained: BUG: x\n    BUG: x\n     a trace\n" in capsys.readouterr().out

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import AFTER, BEFORE, SOURCE, git, git_tree, kernel_tree, make_target
+from small import AFTER, BEFORE, SOURCE, git, git_tree, make_target, shell
 
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.trees import am
@@ -59,23 +58,14 @@ def test_the_queue_is_on_a_new_branch_and_work_stays(tmp_path: Path, targets: di
     )
 
 
-def beside(own: Path) -> Path:
-    (own / "Documentation").mkdir()
-    return own / "Documentation"
-
-
-def bare(own: Path) -> Path:
-    git(own.parent, "clone", "-q", "--bare", str(own), "bare")
-    return own.parent / "bare"
-
-
-@pytest.mark.parametrize("inside", [lambda own: own / "drivers", beside, lambda own: own / ".git", bare])
+@pytest.mark.parametrize("inside", ["drivers", "Documentation", ".git", "../bare"])
 def test_any_directory_of_the_repository_stands_for_all_of_it(
-    tmp_path: Path, targets: dict[str, Target], inside: Callable[[Path], Path]
+    tmp_path: Path, targets: dict[str, Target], inside: str
 ) -> None:
-    place = inside(own_tree(tmp_path))
-    am.apply_queue("LINUX", place, None)
-    assert git(place, "show", f"dmcrypt-inline-small:{SOURCE}") == AFTER
+    own = own_tree(tmp_path)
+    shell(own, "mkdir Documentation; git clone -q --bare . ../bare")
+    am.apply_queue("LINUX", own / inside, None)
+    assert git(own / inside, "show", f"dmcrypt-inline-small:{SOURCE}") == AFTER
 
 
 def test_a_patch_that_is_there_already_makes_no_empty_commit(tmp_path: Path, targets: dict[str, Target]) -> None:
@@ -85,29 +75,6 @@ def test_a_patch_that_is_there_already_makes_no_empty_commit(tmp_path: Path, tar
     with pytest.raises(UserError, match=r"0001-dm-crypt-bump-the-version\.patch, changes nothing in .*/own "):
         am.apply_queue("LINUX", own, None)
     assert "dmcrypt-inline" not in git(own, "branch", "--list")
-
-
-def test_a_tree_with_the_flags_gets_the_fixes(tmp_path: Path, targets: dict[str, Target]) -> None:
-    own = own_tree(tmp_path, "/* no_read_workqueue */\n")
-    target, why = am.choose(am._Repo(own, tmp_path / "log"), "LINUX", "Linux 7.2.0")
-    assert target == targets["fixed"]
-    assert why == "its dm-crypt has the flags; the nearest target is v0.2"
-
-
-@pytest.mark.parametrize(
-    ("what", "tag"),
-    [
-        ("Linux 6.1.9", "v5.9"),
-        ("Linux 6.12.0-rc1", "v6.12"),
-        ("Linux 7.10.0", "v7.3"),
-        ("Linux 5.4.1", "v5.9"),
-        ("a tree that does not say which Linux it is", "v5.9"),
-    ],
-)
-def test_a_backport_for_that_version_or_an_older_one_is_nearest(tmp_path: Path, what: str, tag: str) -> None:
-    small = make_target(tmp_path)
-    candidates = [replace(small, tag=tag) for tag in ("v7.3", "v5.9", "v6.12")]
-    assert am._nearest(candidates, what).tag == tag
 
 
 def test_where_it_does_not_apply_nothing_changes(tmp_path: Path, targets: dict[str, Target]) -> None:
@@ -123,25 +90,17 @@ def test_where_it_does_not_apply_nothing_changes(tmp_path: Path, targets: dict[s
     assert git(own, "status", "--porcelain") == ""
 
 
-def test_a_named_target_is_taken(tmp_path: Path, targets: dict[str, Target]) -> None:
-    am.apply_queue("LINUX", own_tree(tmp_path), targets["fixed"])
-    assert "dmcrypt-inline-fixed" in git(tmp_path / "own", "branch", "--list")
-
-
-def test_where_the_named_target_does_not_apply_the_nearest_is_said(tmp_path: Path, targets: dict[str, Target]) -> None:
+def test_a_named_target_is_taken_if_it_is_for_such_a_tree(tmp_path: Path, targets: dict[str, Target]) -> None:
     own = own_tree(tmp_path, "/* no_read_workqueue */\n")
-    with pytest.raises(
-        UserError, match=r"the nearest target is fixed, v0\.2 of a test, which is taken without TARGET="
-    ):
+    nearest = r"the nearest target is fixed, v0\.2 of a test, which is taken without TARGET="
+    with pytest.raises(UserError, match=nearest):
         am.apply_queue("LINUX", own, targets["small"])
-
-
-def test_a_named_target_must_be_for_such_a_tree(tmp_path: Path, targets: dict[str, Target]) -> None:
-    own = own_tree(tmp_path)
-    other = replace(targets["small"], variable="CRYPTSETUP")
     with pytest.raises(UserError, match=r"TARGET=small is for CRYPTSETUP=, .*LINUX=.*\n.*one of: small, fixed"):
-        am.apply_queue("LINUX", own, other)
+        am.apply_queue("LINUX", own, replace(targets["small"], variable="CRYPTSETUP"))
     assert "dmcrypt-inline" not in git(own, "branch", "--list")
+    shell(own, f"echo '{BEFORE.strip()}' >{SOURCE}; git commit -q -a -m before")
+    am.apply_queue("LINUX", own, targets["fixed"])
+    assert "dmcrypt-inline-fixed" in git(own, "branch", "--list")
 
 
 def cryptsetup_tree(tmp_path: Path, header: str = "") -> Path:
@@ -180,50 +139,20 @@ def test_what_is_no_cryptsetup_is_refused(tmp_path: Path, of_cryptsetup: Target)
         am.apply_queue("CRYPTSETUP", own_tree(tmp_path), None)
 
 
-def a_directory(tmp_path: Path) -> Path:
-    return kernel_tree(tmp_path / "plain")
-
-
-def missing(tmp_path: Path) -> Path:
-    return tmp_path / "missing"
-
-
-def empty(tmp_path: Path) -> Path:
-    (tmp_path / "empty").mkdir()
-    git(tmp_path / "empty", "init", "-q")
-    return tmp_path / "empty"
-
-
-def something_else(tmp_path: Path) -> Path:
-    own = own_tree(tmp_path)
-    git(own, "rm", "-q", "--cached", SOURCE)
-    git(own, "commit", "-q", "-m", "less")
-    return own
-
-
-def done_already(tmp_path: Path) -> Path:
-    own = own_tree(tmp_path, "no_read_workqueue\n")
-    path = own / IN_TREE / "test.sh"
-    path.parent.mkdir(parents=True)
-    path.write_text("#!/bin/sh\n")
-    git(own, "add", "-A")
-    git(own, "commit", "-q", "-m", "tests")
-    return own
-
-
-@pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize(
-    ("make", "why"),
+    ("script", "why"),
     [
-        (a_directory, "is no git repository"),
-        (missing, "is no git repository"),
-        (empty, "has no commit yet"),
-        (something_else, "it is no kernel tree"),
-        (done_already, "a queue of ours is in it"),
+        ("rm -rf .git", "is no git repository"),
+        ("rm -rf ../own", "is no git repository"),
+        ("rm -rf .git; git init -q", "has no commit yet"),
+        (f"git rm -q --cached {SOURCE}; git commit -q -m less", "it is no kernel tree"),
+        (f"mkdir -p {IN_TREE}; cp Makefile {IN_TREE}; git add -A; git commit -q -m tests", "a queue of ours is in it"),
     ],
 )
 def test_what_is_no_tree_for_a_queue_is_refused(
-    tmp_path: Path, targets: dict[str, Target], make: Callable[[Path], Path], why: str, named: bool
+    tmp_path: Path, targets: dict[str, Target], script: str, why: str
 ) -> None:
+    own = own_tree(tmp_path)
+    shell(own, script)
     with pytest.raises(UserError, match=why):
-        am.apply_queue("LINUX", make(tmp_path), targets["small"] if named else None)
+        am.apply_queue("LINUX", own, None)

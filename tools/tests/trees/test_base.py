@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import AFTER, BEFORE, SOURCE, applied, git, git_tree, kernel_tree, make_target
+from small import AFTER, BEFORE, SOURCE, applied, git, git_tree, kernel_tree, make_target, shell
 
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.paths import cache_dir
 from dmcrypt_inline.trees.base import own_tree, prepare_base, prepare_exact, stacked_base
-from dmcrypt_inline.trees.targets import CRYPTSETUP_PRODUCTS, Target
+from dmcrypt_inline.trees.targets import Target
 
 
 @pytest.fixture
@@ -65,59 +65,25 @@ def test_a_changed_source_directory_is_taken_anew(target: Target, tmp_path: Path
     assert not one.repo.exists()
 
 
-@pytest.mark.parametrize("form", ["missing", "file", "empty", "other", "wrong", "git_without_tag"])
-def test_what_is_not_the_base_is_refused(target: Target, tmp_path: Path, form: str) -> None:
-    linux = tmp_path / "linux"
-    expected = {
-        "missing": "does not exist",
-        "file": "is a file, not a directory",
-        "empty": "is an empty directory",
-        "other": f"{SOURCE} is missing",
-        "wrong": f"{SOURCE} has git blob id ",
-        "git_without_tag": f"{SOURCE} has git blob id ",
-    }[form]
-    if form == "file":
-        linux.touch()
-    elif form == "empty":
-        linux.mkdir()
-    elif form == "other":
-        linux.mkdir()
-        (linux / "README").touch()
-    elif form == "wrong":
-        kernel_tree(linux, AFTER)
-    elif form == "git_without_tag":
-        git_tree(linux, None, AFTER)
-    with pytest.raises(UserError) as caught:
-        prepare_base(target, linux)
-    text = str(caught.value)
-    assert f"LINUX={linux}" in text
-    assert expected in text
-    assert target.tag in text
-
-
-def test_a_tag_of_that_name_on_another_tree_is_refused(target: Target, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=target.blobs[SOURCE]):
-        prepare_base(target, git_tree(tmp_path / "linux", target.tag, AFTER))
-
-
-def test_a_broken_repository_is_refused_in_git_s_words(target: Target, tmp_path: Path) -> None:
-    linux = kernel_tree(tmp_path / "linux")
-    (linux / ".git").write_text("gitdir: /nowhere\n")
-    with pytest.raises(UserError, match="not a git repository"):
-        prepare_base(target, linux)
-
-
-def test_a_tag_that_nothing_is_known_of_must_exist(target: Target, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"LINUX=.*: git cannot find the tree of refs/tags/v0\.1"):
-        prepare_base(replace(target, blobs={}), git_tree(tmp_path / "linux", None))
-
-
-def test_a_damaged_base_in_the_cache_is_named(target: Target, tmp_path: Path) -> None:
-    linux = kernel_tree(tmp_path / "linux")
-    repo = prepare_base(target, linux).repo
-    git(repo, "tag", "-d", "base")
-    with pytest.raises(UserError, match=f"{repo} holds no base; delete it and run again"):
-        prepare_base(target, linux)
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("", "does not exist"),
+        ("touch linux", "is a file, not a directory"),
+        ("mkdir linux", "is an empty directory"),
+        ("mkdir linux; touch linux/README", f"{SOURCE} is missing"),
+        ("cp -r other linux; rm -rf linux/.git", f"{SOURCE} has git blob id "),
+        ("cp -r other linux", f"{SOURCE} has git blob id "),
+        ("cp -r other linux; git -C linux tag v0.1", f"{SOURCE} has git blob id "),
+        ("cp -r other linux; rm -rf linux/.git; echo gitdir: /nowhere >linux/.git", "not a git repository"),
+    ],
+)
+def test_what_is_not_the_base_is_refused(target: Target, tmp_path: Path, script: str, why: str) -> None:
+    git_tree(tmp_path / "other", None, AFTER)
+    shell(tmp_path, script)
+    with pytest.raises(UserError, match=f"LINUX={tmp_path}/linux") as caught:
+        prepare_base(target, tmp_path / "linux")
+    assert why in str(caught.value)
 
 
 @pytest.mark.parametrize("form", ["directory", "git"])
@@ -127,18 +93,6 @@ def test_every_file_that_the_target_names_must_be_right(target: Target, tmp_path
     with pytest.raises(UserError, match=r"CRYPTSETUP=.* Makefile has git blob id"):
         prepare_base(strict, make(tmp_path / "own"))
     prepare_base(target, tmp_path / "own")
-
-
-def test_what_building_cryptsetup_leaves_is_not_taken(target: Target, tmp_path: Path) -> None:
-    own = kernel_tree(tmp_path / "own")
-    (own / "Makefile").unlink()
-    built = ("Makefile", "libcryptsetup.la", ".libs/x.so", "lib/.libs/y", "lib/.dirstamp", "po/de.gmo", "cryptsetup")
-    for name in (*built, "docs/examples/Makefile", "src/cryptsetup.c", "po/de.po"):
-        (own / name).parent.mkdir(parents=True, exist_ok=True)
-        (own / name).touch()
-    base = prepare_base(replace(target, products=CRYPTSETUP_PRODUCTS), own)
-    taken = git(base.repo, "ls-tree", "-r", "--name-only", "base").split()
-    assert taken == [".gitignore", "docs/examples/Makefile", SOURCE, "po/de.po", "src/cryptsetup.c"]
 
 
 def test_a_tree_for_another_target_leaves_the_embedded_base(
@@ -187,14 +141,11 @@ def packaged(target: Target, tmp_path: Path) -> Target:
     return replace(target, recipe=recipe)
 
 
-def test_the_embedded_base_of_a_source_package(packaged: Target) -> None:
+def test_the_embedded_base_and_the_exact_files_of_a_source_package(packaged: Target) -> None:
     base = prepare_base(packaged, None)
     assert git(base.repo, "show", f"base:{SOURCE}") == AFTER
     assert git(base.repo, "ls-tree", "-r", "--name-only", "base").split() == [".gitignore", "Makefile", SOURCE]
-
-
-def test_the_exact_files_are_the_tag_s_and_no_others(packaged: Target) -> None:
-    exact = prepare_exact(packaged, prepare_base(packaged, None))
+    exact = prepare_exact(packaged, base)
     assert git(exact.repo, "show", f"base:{SOURCE}") == BEFORE
     assert git(exact.repo, "ls-tree", "-r", "--name-only", "base").split() == [SOURCE]
 

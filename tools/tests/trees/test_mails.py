@@ -48,11 +48,9 @@ def test_parse_mail_unfolds_its_headers() -> None:
 
 @pytest.mark.parametrize("tag", ["PATCH", "PATCH 1/2", "PATCH v2 1/2", "RFC PATCH 1/2"])
 def test_a_proper_patch_passes(tag: str) -> None:
-    assert patch_problems(SHORT.replace("PATCH 1/2", tag), 1, 2, [AUTHOR], PREFIXES) == []
-
-
-def test_a_target_without_prefixes_takes_any_subject() -> None:
-    assert patch_problems(SHORT.replace("dm crypt: ", "Anything "), 1, 2, [AUTHOR], ()) == []
+    text = SHORT.replace("PATCH 1/2", tag).replace("---\n", "---\nChanges since v1: TODO\n\n")
+    assert patch_problems(text, 1, 2, [AUTHOR], PREFIXES) == []
+    assert patch_problems(text.replace("dm crypt: ", "Anything "), 1, 2, [AUTHOR], ()) == []
 
 
 @pytest.mark.parametrize(
@@ -73,38 +71,12 @@ def test_a_target_without_prefixes_takes_any_subject() -> None:
         ("Why.\n", "Why.\n\n[v2: rebased]\n", "below ---: [v2: rebased]"),
         ("Why.\n", "Why.\n\nChangelog:\n", "below ---: Changelog:"),
         ("crypt: keep the", "crypt: WIP the", "it is not finished: WIP"),
-        *(
-            ("crypt: keep", f"crypt: {word}", "does not say what to do")
-            for word in ("keeps", "keeping", "Fixed", "fixes")
-        ),
     ],
 )
 def test_each_defect_of_a_patch_is_found(old: str, new: str, expected: str) -> None:
     assert old in SHORT
     (problem,) = patch_problems(SHORT.replace(old, new), 1, 2, [AUTHOR], PREFIXES)
     assert expected in problem
-
-
-@pytest.mark.parametrize("word", ["bypass", "Speed", "focus", "bring", "process", "need", "document"])
-def test_words_that_only_look_like_a_tale_pass(word: str) -> None:
-    assert patch_problems(SHORT.replace("keep the", word), 1, 2, [AUTHOR], PREFIXES) == []
-
-
-def test_versions_of_others_are_no_history() -> None:
-    text = SHORT.replace("Why.\n", "Changes in v5.8 broke it.\nv5.9: not tried.\n")
-    assert patch_problems(text, 1, 2, [AUTHOR], PREFIXES) == []
-
-
-def test_history_and_plans_may_stand_below() -> None:
-    below = SHORT.replace("---\n", "---\nChanges since v1: TODO\n\n")
-    assert patch_problems(below, 1, 2, [AUTHOR], PREFIXES) == []
-
-
-def test_a_work_in_progress_is_found_without_prefixes() -> None:
-    text = SHORT.replace("dm crypt: keep the place of a request", "{}")
-    for summary in ("WIP", "fixup! keep the place", "squash! x"):
-        (problem,) = patch_problems(text.replace("{}", summary), 1, 2, [AUTHOR], ())
-        assert "it is not finished" in problem
 
 
 def test_a_proper_cover_letter_passes() -> None:
@@ -133,10 +105,3 @@ def test_index_lines_are_held_against_the_truth() -> None:
     assert index_problems(PATCH, [("000ddfab" + "0" * 32, "f7f0711a" + "0" * 32)]) == []
     assert index_problems(PATCH, [("000ddfab" + "0" * 32, "f7f0722a" + "0" * 32)]) != []
     assert index_problems(PATCH, []) != []
-
-
-def test_new_files_all_come_from_nothing() -> None:
-    text = "index 000000000000..1111111\n--- /dev/null\nindex 000000000000..2222222\n--- /dev/null\n"
-    both = [("0" * 40, "1111111" + "0" * 33), ("0" * 40, "2222222" + "0" * 33)]
-    assert index_problems(text, both) == []
-    assert len(index_problems(text, both[1:])) == 1

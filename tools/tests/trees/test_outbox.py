@@ -9,7 +9,7 @@ from email.utils import getaddresses
 from pathlib import Path
 
 import pytest
-from small import AFTER, SOURCE, git, git_tree, make_target
+from small import AFTER, SOURCE, git, git_tree, make_target, shell
 
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.trees import outbox
@@ -21,8 +21,8 @@ SENDER = "A Sender <sender@host.example>"
 WHOM = Recipients(("A Maintainer <m@host.example>",), ("dm-devel@host.example", "all@host.example"))
 COMMIT = "0123456789" * 4
 COVER = """\
-From: Us
- <us@host.example>
+From: dmcrypt-inline
+ <dmcrypt-inline@localhost>
 Subject: [PATCH 0/1] dm crypt: a version that is
  greater
 
@@ -33,11 +33,17 @@ Why.
 
 
 @pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
+def tree(tmp_path: Path) -> Tree:
     target = replace(make_target(tmp_path), lists=("list@host.example",))
     target.cover.write_text(COVER)
-    monkeypatch.setattr(outbox, "REPO", git_tree(tmp_path / "project", None))
     return apply_series(target, prepare_base(target, git_tree(tmp_path / "linux", None)))
+
+
+def edited(tree: Tree, old: str, new: str) -> Tree:
+    """The tree after a change of its one patch."""
+    [patch] = tree.target.patches.iterdir()
+    patch.write_text(re.sub(old, new, patch.read_text(), flags=re.M))
+    return apply_series(tree.target, prepare_base(tree.target, tree.target.series.parent / "linux"))
 
 
 def write(tree: Tree, posting: Posting, whom: Recipients, commit: str | None, out: Path) -> list[Path]:
@@ -67,17 +73,18 @@ def test_the_cover_letter_has_diffstat_and_base(tree: Tree, tmp_path: Path) -> N
     assert "base-commit" not in without
 
 
-def test_the_sign_off_comes_last(tree: Tree, tmp_path: Path) -> None:
-    _, patch = written(tree, tmp_path, Posting(SENDER, ("Assisted-by: A Tool", "Tested-by: T <t@host.example>")))
-    block = "Because.\n\nAssisted-by: A Tool\nTested-by: T <t@host.example>\n" + f"Signed-off-by: {SENDER}\n---\n"
-    assert block in patch
+def test_trailers_join_those_that_are_there_and_the_sign_off_comes_last(tree: Tree, tmp_path: Path) -> None:
+    fixes = 'Fixes: 0123456789ab ("a: b")'
+    trailers = ("Assisted-by: A Tool", "Tested-by: T <t@host.example>")
+    for message, there in (("Because.", []), (f"Because.\n\n{fixes}", [fixes])):
+        _, patch = written(edited(tree, "^Because.", message), tmp_path, Posting(SENDER, trailers))
+        block = "\n".join([*there, *trailers, f"Signed-off-by: {SENDER}"])
+        assert f"\n\nBecause.\n\n{block}\n---\n" in patch
 
 
-def test_trailers_join_those_that_are_there(tree: Tree, tmp_path: Path) -> None:
-    path = tree.target.patches / "0001-dm-crypt-bump-the-version.patch"
-    path.write_text(path.read_text().replace("Because.\n", 'Because.\n\nFixes: 0123456789ab ("a: b")\n'))
-    _, patch = written(tree, tmp_path, Posting(SENDER))
-    assert f'\n\nFixes: 0123456789ab ("a: b")\nSigned-off-by: {SENDER}\n---\n' in patch
+def test_text_below_the_message_stays_there(tree: Tree, tmp_path: Path) -> None:
+    _, patch = written(edited(tree, "^---$", "---\nv2: greater\n"), tmp_path, Posting(SENDER))
+    assert f"Signed-off-by: {SENDER}\n---\nv2: greater\n\n {SOURCE} | 2 +-\n" in patch
 
 
 def in_body_from(mail: str) -> str:
@@ -89,25 +96,11 @@ def in_body_from(mail: str) -> str:
 OTHER = "Somebody <else@host.example>"
 
 
-def test_another_author_stays_the_author(tree: Tree, tmp_path: Path) -> None:
-    [path] = tree.target.patches.iterdir()
-    path.write_text(re.sub("^From: .*", f"From: {OTHER}", path.read_text(), flags=re.M))
-    git(tmp_path / "project", "commit", "-q", "--allow-empty", "-m", "more", f"--author={OTHER}")
+def test_the_project_s_patches_become_the_sender_s_and_no_others(tree: Tree, tmp_path: Path) -> None:
+    assert in_body_from(written(tree, tmp_path, Posting(SENDER))[1]) == ""
+    tree = edited(tree, "^From: .*", f"From: {OTHER}")
     assert in_body_from(written(tree, tmp_path, Posting(SENDER))[1]) == OTHER
     assert in_body_from(written(tree, tmp_path, Posting(OTHER))[1]) == ""
-
-
-@pytest.mark.parametrize("place", ["shallow", "missing"])
-def test_without_a_history_the_cover_letter_tells_whose_patches_become_the_sender_s(
-    tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
-    assert in_body_from(written(tree, tmp_path, Posting(SENDER))[1]) == ""
-    git(tmp_path, "clone", "-q", "--depth=1", f"file://{tmp_path}/project", "shallow")
-    monkeypatch.setattr(outbox, "REPO", tmp_path / place)
-    own = "dmcrypt-inline <dmcrypt-inline@localhost>"
-    assert in_body_from(written(tree, tmp_path, Posting(SENDER))[1]) == own
-    tree.target.cover.write_text(COVER.replace("Us\n <us@host.example>", own))
-    assert in_body_from(written(tree, tmp_path, Posting(SENDER))[1]) == ""
 
 
 def test_a_later_version_says_so(tree: Tree, tmp_path: Path) -> None:
@@ -133,7 +126,7 @@ def test_git_am_takes_the_mails(tree: Tree, tmp_path: Path) -> None:
     ]
 
 
-def with_selftests(place: Path, monkeypatch: pytest.MonkeyPatch, order: str = "{queue}\n{tests}\n") -> Tree:
+def with_selftests(place: Path, order: str = "{queue}\n{tests}\n") -> Tree:
     """The queue with two patches of selftests after its own one; `order` is that of the series."""
     target = make_target(place)
     target.cover.write_text(COVER)
@@ -145,12 +138,11 @@ def with_selftests(place: Path, monkeypatch: pytest.MonkeyPatch, order: str = "{
     made = git(work, "format-patch", "-2", "--start-number=2", "--no-signature", "-o", str(target.patches))
     tests = "\n".join(Path(path).name for path in made.splitlines())
     target.series.write_text(order.format(queue=target.series.read_text().strip(), tests=tests))
-    monkeypatch.setattr(outbox, "REPO", git_tree(place / "project", None))
     return apply_series(target, prepare_base(target, git_tree(place / "linux", None)))
 
 
-def test_the_selftests_are_a_posting_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = with_selftests(tmp_path, monkeypatch)
+def test_the_selftests_are_a_posting_of_their_own(tmp_path: Path) -> None:
+    tree = with_selftests(tmp_path)
     queue, tests = outbox.threads(tree)
     assert (queue.base, queue.tip, tests.base, tests.tip) == (tree.base, tree.commits[0], tree.commits[0], tree.series)
     mails = outbox.write(tree, queue, Posting(SENDER), WHOM, base_commit=COMMIT, out=tmp_path / queue.directory)
@@ -162,13 +154,13 @@ def test_the_selftests_are_a_posting_of_their_own(tmp_path: Path, monkeypatch: p
     assert [mail["Subject"] for mail in (first, second)] == [f"[PATCH {n}/2] selftests: add {n + 1}" for n in (1, 2)]
     assert first["In-Reply-To"] is None
     assert second["In-Reply-To"] == second["References"] == first["Message-Id"]
-    one = replace(tests, patches=tests.patches[:1])
+    one = replace(tests, patches=tests.patches[:1], tip=tree.commits[1])
     [mail] = outbox.write(tree, one, Posting(SENDER), WHOM, base_commit=COMMIT, out=tmp_path / "one")
     assert "Subject: [PATCH] selftests: add 2\n" in mail.read_text()
 
 
-def test_selftests_before_the_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = with_selftests(tmp_path, monkeypatch, "{tests}\n{queue}\n")
+def test_selftests_before_the_end_are_refused(tmp_path: Path) -> None:
+    tree = with_selftests(tmp_path, "{tests}\n{queue}\n")
     with pytest.raises(UserError, match="are not the last of small"):
         outbox.threads(tree)
 
@@ -178,21 +170,14 @@ def test_selftests_before_the_end_are_refused(tmp_path: Path, monkeypatch: pytes
     [
         (Posting(""), "who sends, and signs off"),
         (Posting("sender@host.example"), "who sends, and signs off"),
-        (Posting("A Sender"), "who sends, and signs off"),
-        (Posting("A Sender <sender>"), "who sends, and signs off"),
         (Posting("A <a@host.example>, B <b@host.example>"), "who sends, and signs off"),
         (Posting("A\nBcc: evil <a@host.example>"), "who sends, and signs off"),
         (Posting("A\u2028B <a@host.example>"), "who sends, and signs off"),
-        (Posting("A \udcfc <a@host.example>"), "who sends, and signs off"),
-        (Posting("A <a,b@host.example>"), "who sends, and signs off"),
-        (Posting("A <a@host.example,>"), "who sends, and signs off"),
         (Posting('A <"x@host.example>'), "who sends, and signs off"),
-        (Posting("A <a@host..example>"), "who sends, and signs off"),
         (Posting("Ünal <ünal@host.example>"), "who sends, and signs off"),
         (Posting("A <a@bücher.example>"), "who sends, and signs off"),
         (Posting(SENDER, ("nonsense",)), "no trailer"),
         (Posting(SENDER, ("Word: x\nInjected: y",)), "no trailer"),
-        (Posting(SENDER, ("Word: x\rInjected: y",)), "no trailer"),
         (Posting(SENDER, ("Signed-off-by: B <b@host.example>",)), "give that as SIGN="),
         (Posting(SENDER, version=0), "the first version is 1"),
     ],
@@ -200,18 +185,6 @@ def test_selftests_before_the_end_are_refused(tmp_path: Path, monkeypatch: pytes
 def test_what_no_mail_can_be_made_of_is_refused(tree: Tree, tmp_path: Path, posting: Posting, why: str) -> None:
     with pytest.raises(UserError, match=why):
         written(tree, tmp_path, posting)
-    assert not (tmp_path / "outbox").exists()
-
-
-def test_a_patch_without_the_line_before_its_diff_is_refused(tree: Tree, tmp_path: Path) -> None:
-    [path] = tree.target.patches.iterdir()
-    path.write_text(path.read_text().replace("\n---\n", "\n"))
-    with pytest.raises(UserError, match=f"{path.name} has no line '---' between message and diff"):
-        written(tree, tmp_path, Posting(SENDER))
-    assert not (tmp_path / "outbox").exists()
-
-
-def test_a_queue_without_a_cover_letter_is_refused(tree: Tree, tmp_path: Path) -> None:
     tree.target.cover.unlink()
     with pytest.raises(UserError, match="the queue of small has no cover letter"):
         written(tree, tmp_path, Posting(SENDER))
@@ -228,21 +201,17 @@ def test_an_edited_mail_is_not_lost(tree: Tree, tmp_path: Path) -> None:
     assert "Changes since v1" in again[0].read_text()
 
 
-@pytest.mark.parametrize("form", ["swap", "directory", "dangling", "record", "damaged"])
-def test_what_is_not_ours_is_not_lost(tree: Tree, tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize(
+    "script",
+    [
+        *("echo >.0001.patch.swp", "mkdir old", "ln -s user@host.1:2 .#0001.patch"),
+        *("rm .written; mkdir .written", "echo nonsense >.written"),
+    ],
+)
+def test_what_is_not_ours_is_not_lost(tree: Tree, tmp_path: Path, script: str) -> None:
     out = tmp_path / "outbox"
-    out.mkdir()
-    if form == "swap":
-        (out / ".0001.patch.swp").write_bytes(b"b0VIM\xff\xfe")
-    elif form == "directory":
-        (out / "old").mkdir()
-    elif form == "dangling":
-        (out / ".#0001.patch").symlink_to("user@host.1:2")
-    elif form == "record":
-        (out / ".written").mkdir()
-    else:
-        write(tree, Posting(SENDER), WHOM, COMMIT, out)
-        (out / ".written").write_bytes(b"\xff\n\nnonsense\n")
+    write(tree, Posting(SENDER), WHOM, COMMIT, out)
+    shell(out, script)
     before = sorted(out.iterdir())
     with pytest.raises(UserError, match="or files that are not ours"):
         write(tree, Posting(SENDER), WHOM, COMMIT, out)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from small import PATCH, SOURCE, git, kernel_tree, make_target
+from small import PATCH, SOURCE, git, kernel_tree, make_target, shell
 
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.trees import refresh, selftests
@@ -87,104 +86,45 @@ def test_what_does_not_fit_the_tag_is_told_and_kept(edited: Edited, monkeypatch:
     assert (edited.tree / SOURCE).read_text() == "int version = 23;\n"
 
 
-def test_another_subject_is_another_file(edited: Edited) -> None:
-    (edited.tree / SOURCE).write_text("int version = 23;\n")
-    edited.commit("dm crypt: bump it twice\n\nBecause.", amend=True)
-    edited.write_back()
-    assert sorted(edited.queue()) == ["0001-dm-crypt-bump-it-twice.patch", "series"]
-    assert (edited.tree / SOURCE).read_text() == "int version = 23;\n"
-
-
-def uncommitted(edited: Edited) -> None:
-    (edited.tree / SOURCE).write_text("int version = 24;\n")
-
-
-def untracked(edited: Edited) -> None:
-    (edited.tree / "new.c").write_text("int new;\n")
-
-
-def in_a_rebase(edited: Edited) -> None:
-    (edited.tree / ".git" / "rebase-merge").mkdir()
-
-
-def elsewhere(edited: Edited) -> None:
-    git(edited.tree, "checkout", "-q", "--orphan", "mine")
-    edited.commit("all")
-    git(edited.tree, "branch", "-M", "mine", "queue")
-
-
-def detached(edited: Edited) -> None:
-    (edited.tree / "Makefile").write_text("all: it\n")
-    edited.commit("dm crypt: make it")
-    git(edited.tree, "checkout", "-q", "HEAD~1")
-
-
-def on_another_branch(edited: Edited) -> None:
-    (edited.tree / "Makefile").write_text("all: it\n")
-    edited.commit("dm crypt: make it")
-    git(edited.tree, "checkout", "-q", "-b", "mine", "HEAD~1")
-
-
-def in_a_bisect(edited: Edited) -> None:
-    git(edited.tree, "bisect", "start")
-
-
-def tag_moved(edited: Edited) -> None:
-    (edited.tree / "Makefile").write_text("all: it\n")
-    edited.commit("dm crypt: make it", amend=True)
-    git(edited.tree, "tag", "-f", "series")  # with which this commit is taken for the patch as it was
-
-
-def not_all_applied(edited: Edited) -> None:
-    (edited.target.patches / "0002-no.patch").write_text("From: a\nSubject: b\n\nc\n")
-    edited.target.series.write_text(f"{PATCH}\n0002-no.patch\n")
-    with pytest.raises(UserError, match="does not apply"):
-        apply_series(edited.target, edited.base)
-
-
-def merged(edited: Edited) -> None:
-    git(edited.tree, "checkout", "-q", "-b", "mine", "base")
-    (edited.tree / "Makefile").write_text("all: it\n")
-    edited.commit("mine")
-    git(edited.tree, "checkout", "-q", "queue")
-    git(edited.tree, "merge", "-q", "-m", "merged", "mine")
-
-
-def all_dropped(edited: Edited) -> None:
-    git(edited.tree, "reset", "-q", "--hard", "base")
-
-
-def an_empty_commit(edited: Edited) -> None:
-    git(edited.tree, "commit", "-q", "--allow-empty", "-m", "nothing")
-
-
-def patches_edited_too(edited: Edited) -> None:
-    patch = edited.target.patches / PATCH
-    patch.write_text(patch.read_text().replace("Because.", "Because of that."))
-    (edited.tree / "Makefile").write_text("all: it\n")
-    edited.commit("dm crypt: make it")
+MORE = "echo 'all: it' >Makefile; git commit -q -a"  # and a message
 
 
 @pytest.mark.parametrize(
     ("done", "why"),
     [
-        (uncommitted, r"in no commit.*\n.*dm-crypt\.c"),
-        (untracked, r"in no commit.*\n.*new\.c"),
-        (in_a_rebase, "in the middle of a rebase"),
-        (in_a_bisect, "in the middle of .* a bisect"),
-        (detached, "not on the branch queue"),
-        (on_another_branch, "not on the branch queue"),
-        (tag_moved, "the tag series was moved"),
-        (not_all_applied, "only the part of the queue that applies"),
-        (elsewhere, "does not come after the tag base"),
-        (merged, "holds a merge"),
-        (all_dropped, "would be empty"),
-        (an_empty_commit, "changes nothing"),
-        (patches_edited_too, "no longer those that"),
+        (f"echo more >>{SOURCE}", r"in no commit.*\n.*dm-crypt\.c"),
+        ("echo more >new.c", r"in no commit.*\n.*new\.c"),
+        ("mkdir .git/rebase-merge", "in the middle of a rebase"),
+        ("git bisect start", "in the middle of .* a bisect"),
+        (f"{MORE} -m 'dm crypt: make it'; git checkout -q HEAD~1", "not on the branch queue"),
+        (f"{MORE} -m 'dm crypt: make it'; git checkout -q -b mine HEAD~1", "not on the branch queue"),
+        # With which this commit is taken for the patch as it was.
+        (f"{MORE} --amend -m 'dm crypt: make it'; git tag -f series", "the tag series was moved"),
+        (
+            "git checkout -q --orphan mine; git commit -q -m all; git branch -M mine queue",
+            "not come after the tag base",
+        ),
+        (f"git checkout -q -b mine base; {MORE} -m x; git checkout -q queue; git merge -q -m y mine", "holds a merge"),
+        ("git reset -q --hard base", "would be empty"),
+        ("git commit -q --allow-empty -m nothing", "changes nothing"),
+        ("sed -i s/Because./Why./ $PATCHES/*.patch; " + MORE + " -m more", "no longer those that"),
     ],
 )
-def test_work_that_would_be_lost_is_not_touched(edited: Edited, done: Callable[[Edited], None], why: str) -> None:
-    done(edited)
+def test_work_that_would_be_lost_is_not_touched(edited: Edited, done: str, why: str) -> None:
+    shell(edited.tree, f"PATCHES={edited.target.patches}; {done}")
+    nothing_changes(edited, why)
+
+
+def test_a_queue_that_applies_in_part_is_not_touched(edited: Edited) -> None:
+    (edited.target.patches / "0002-no.patch").write_text("From: a\nSubject: b\n\nc\n")
+    edited.target.series.write_text(f"{PATCH}\n0002-no.patch\n")
+    with pytest.raises(UserError, match="does not apply"):
+        apply_series(edited.target, edited.base)
+    nothing_changes(edited, "only the part of the queue that applies")
+
+
+def nothing_changes(edited: Edited, why: str) -> None:
+    """The commits are not written back."""
     queue, head = edited.queue(), git(edited.tree, "rev-parse", "HEAD")
     status = git(edited.tree, "status", "--porcelain")
     with pytest.raises(UserError, match=why):

@@ -48,10 +48,6 @@ def tree_with(place: Path, files: dict[str, str]) -> Tree:
     return Tree(replace(target, name="small"), repo, base, head, (head,), "", "a test")
 
 
-def test_equal_directories_do_not_differ(tmp_path: Path, directory: Path) -> None:
-    assert selftests.differences(tree_with(tmp_path, {"test.sh": "#!/bin/sh\n", "helper.sh": "true\n"})) == []
-
-
 def test_each_difference_is_named(tmp_path: Path, directory: Path) -> None:
     tree = tree_with(tmp_path, {"test.sh": "#!/bin/bash\n", "old.sh": "true\n"})
     found = selftests.differences(tree)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from small import AFTER, BEFORE, SOURCE, git, kernel_tree, make_target
+from small import AFTER, BEFORE, PATCH, SOURCE, git, kernel_tree, make_target, shell
 
 from dmcrypt_inline.common import gitrepo
 from dmcrypt_inline.common.errors import UserError
@@ -18,11 +16,8 @@ from dmcrypt_inline.common.paths import build_dir
 from dmcrypt_inline.common.run import Completed
 from dmcrypt_inline.trees import series
 from dmcrypt_inline.trees.base import prepare_base
-from dmcrypt_inline.trees.series import Tree, apply_series, parse_series, read_series
+from dmcrypt_inline.trees.series import Tree, apply_series, history_of, parse_series, read_series, with_history
 from dmcrypt_inline.trees.targets import Target
-
-PATCH = "0001-dm-crypt-bump-the-version.patch"
-PAUSE = {"GIT_SEQUENCE_EDITOR": "echo break >>", **gitrepo.IDENTITY, **gitrepo.ISOLATED}
 
 
 @pytest.fixture
@@ -60,54 +55,40 @@ def test_a_series_that_disagrees_is_refused(target: Target, text: str, expected:
     target.series.write_text(text)
     with pytest.raises(UserError, match=expected):
         read_series(target)
-
-
-def test_a_missing_series_is_refused(target: Target) -> None:
     target.series.unlink()
     with pytest.raises(UserError, match="no series file"):
         read_series(target)
 
 
-def test_the_queue_is_applied_one_commit_a_patch(target: Target, tmp_path: Path) -> None:
+def test_the_queue_is_applied_one_commit_a_patch(
+    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tree = make(target, tmp_path)
     assert git(tree.path, "show", f"base:{SOURCE}") == BEFORE
-    assert git(tree.path, "show", f"series:{SOURCE}") == AFTER
-    assert (tree.path / SOURCE).read_text() == AFTER
-    assert len(tree.commits) == 1
-    assert tree.commits[-1] == tree.series
-
-
-def test_the_ids_are_the_same_on_every_machine(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = make(target, tmp_path)
-    git(first.path, "checkout", "-q", "base")
+    assert git(tree.path, "show", f"series:{SOURCE}") == (tree.path / SOURCE).read_text() == AFTER
+    assert tree.commits == (tree.series,)
     monkeypatch.setattr("dmcrypt_inline.common.paths.BUILD", tmp_path / "elsewhere")
-    assert make(target, tmp_path).commits == first.commits
+    git(tree.path, "checkout", "-q", "base")
+    assert make(target, tmp_path).commits == tree.commits  # the same ids on every machine
 
 
-def test_an_unchanged_queue_is_not_applied_again(target: Target, tmp_path: Path) -> None:
+def test_a_queue_is_applied_anew_when_it_has_changed(target: Target, tmp_path: Path) -> None:
     tree = make(target, tmp_path)
     before = (tree.path / SOURCE).stat().st_mtime_ns
     assert make(target, tmp_path) == tree
     assert (tree.path / SOURCE).stat().st_mtime_ns == before
-
-
-def test_a_changed_queue_is_applied_anew(target: Target, tmp_path: Path) -> None:
-    first = make(target, tmp_path)
     patch = target.patches / PATCH
     patch.write_text(patch.read_text().replace("+int version = 22;", "+int version = 23;"))
-    second = make(target, tmp_path)
-    assert (second.path / SOURCE).read_text() == "int version = 23;\n"
-    assert second.queue_hash != first.queue_hash
+    assert make(target, tmp_path).queue_hash != tree.queue_hash
+    assert (tree.path / SOURCE).read_text() == "int version = 23;\n"
 
 
 def test_a_patch_that_does_not_apply_is_named_and_can_be_mended(target: Target, tmp_path: Path) -> None:
-    patch = target.patches / PATCH
-    good = patch.read_text()
-    patch.write_text(good.replace("-int version = 21;", "-int version = 20;"))
+    good = break_patch(target)
     with pytest.raises(UserError, match="does not apply to the base") as caught:
         make(target, tmp_path)
     assert "dm crypt: bump the version" in str(caught.value)
-    patch.write_text(good)
+    (target.patches / PATCH).write_text(good)
     assert (make(target, tmp_path).path / SOURCE).read_text() == AFTER
 
 
@@ -179,39 +160,24 @@ def test_an_interrupted_application_is_redone_and_what_is_there_is_kept(
     assert git(tree, "rev-parse", f"{kept[1]}^") == git(tree, "rev-parse", "base")
 
 
-def commit_on_queue(tree: Path) -> None:
-    (tree / SOURCE).write_text("mine\n")
-    git(tree, "commit", "-q", "-a", "-m", "mine")
-    git(tree, "checkout", "-q", "series")
-
-
-def bisect(tree: Path) -> None:
-    git(tree, "bisect", "start")
-
-
-def rebase(tree: Path) -> None:
-    subprocess.run(["git", "-C", tree, "rebase", "-q", "-i", "base"], env={**os.environ, **PAUSE}, check=True)
-
-
-def hide_a_file(tree: Path) -> None:
-    git(tree, "config", "status.showUntrackedFiles", "no")
-    (tree / "mine.c").write_text("mine\n")
+COMMIT_ON_QUEUE = f"echo mine >{SOURCE}; git commit -q -a -m mine; git checkout -q series"
 
 
 @pytest.mark.parametrize(
     ("work", "why"),
     [
-        (commit_on_queue, "holds changes of yours: commits"),
-        (bisect, "in the middle of .*BISECT_LOG"),
-        (rebase, "in the middle of .*rebase-merge"),
-        (hide_a_file, r"holds changes of yours: files(?s:.)*mine\.c"),
+        (COMMIT_ON_QUEUE, "holds changes of yours: commits"),
+        ("git bisect start", "in the middle of .*BISECT_LOG"),
+        ("GIT_SEQUENCE_EDITOR='echo break >>' git rebase -q -i base", "in the middle of .*rebase-merge"),
+        (
+            "git config status.showUntrackedFiles no; echo mine >mine.c",
+            r"holds changes of yours: files(?s:.)*mine\.c",
+        ),
     ],
 )
-def test_less_visible_work_is_not_thrown_away_either(
-    target: Target, tmp_path: Path, work: Callable[[Path], None], why: str
-) -> None:
+def test_less_visible_work_is_not_thrown_away_either(target: Target, tmp_path: Path, work: str, why: str) -> None:
     tree = make(target, tmp_path).path
-    work(tree)
+    shell(tree, work)
     refs = git(tree, "show-ref", "--head")
     break_patch(target)
     with pytest.raises(UserError, match=why):
@@ -221,9 +187,7 @@ def test_less_visible_work_is_not_thrown_away_either(
 
 def test_commits_of_head_and_of_the_branch_can_both_be_put_aside(target: Target, tmp_path: Path) -> None:
     tree = make(target, tmp_path).path
-    commit_on_queue(tree)
-    (tree / SOURCE).write_text("elsewhere\n")
-    git(tree, "commit", "-q", "-a", "-m", "elsewhere")
+    shell(tree, f"{COMMIT_ON_QUEUE}; echo elsewhere >{SOURCE}; git commit -q -a -m elsewhere")
     with pytest.raises(UserError) as caught:
         make(target, tmp_path)
     put_aside(str(caught.value))
@@ -232,22 +196,44 @@ def test_commits_of_head_and_of_the_branch_can_both_be_put_aside(target: Target,
     assert git(tree, "show", f"my-queue:{SOURCE}") == "mine\n"
 
 
-@pytest.mark.parametrize("change", ["edit", "new file", "commit", "tag"])
+@pytest.mark.parametrize(
+    "work", ["echo mine >", "echo mine >mine.c; : ", "git commit -q --amend -m mine; : ", "git tag -f series base; : "]
+)
 @pytest.mark.parametrize("queue_changed", [False, True])
-def test_the_user_s_work_is_never_thrown_away(target: Target, tmp_path: Path, change: str, queue_changed: bool) -> None:
-    tree = make(target, tmp_path)
-    if change == "new file":
-        (tree.path / "mine.c").write_text("mine\n")
-    elif change == "tag":
-        git(tree.path, "tag", "-f", "series", "base")
-    else:
-        (tree.path / SOURCE).write_text("mine\n")
-    if change == "commit":
-        git(tree.path, "commit", "-q", "-a", "-m", "mine")
+def test_the_user_s_work_is_never_thrown_away(target: Target, tmp_path: Path, work: str, queue_changed: bool) -> None:
+    tree = make(target, tmp_path).path
+    shell(tree, work + SOURCE)
+    before = git(tree, "show-ref", "--head"), git(tree, "status", "--porcelain"), (tree / SOURCE).read_text()
     if queue_changed:
-        patch = target.patches / PATCH
-        patch.write_text(patch.read_text().replace("+int version = 22;", "+int version = 23;"))
+        break_patch(target)
     with pytest.raises(UserError, match="holds changes of yours"):
         make(target, tmp_path)
-    if change in ("edit", "commit"):
-        assert (tree.path / SOURCE).read_text() == "mine\n"
+    assert before == (git(tree, "show-ref", "--head"), git(tree, "status", "--porcelain"), (tree / SOURCE).read_text())
+
+
+MAIL = "From: A <a@host.example>\nSubject: [PATCH] a: b\n\nBecause.\n---\n"
+STAT = " a/b.c | 2 +-\n 1 file changed, 1 insertion(+), 1 deletion(-)\n"
+DIFF = "\ndiff --git a/a/b.c b/a/b.c\n--- a/a/b.c\n+++ b/a/b.c\n@@ -1 +1 @@\n-1\n+2\n---\n"
+
+
+@pytest.mark.parametrize(
+    ("below", "expected"),
+    [
+        (STAT, ""),
+        ("", ""),
+        (f"v2: c | d\n\n{STAT}", "v2: c | d"),
+        (f"v2: c\n - d\n\nv1: e\n---\n{STAT}", "v2: c\n - d\n\nv1: e"),
+        (f"v2: an image\n\n a.png | Bin 0 -> 9 bytes\n{STAT}", "v2: an image"),
+        ("v2: no diffstat\n", "v2: no diffstat"),
+    ],
+)
+def test_history_is_what_git_did_not_write(below: str, expected: str) -> None:
+    assert history_of(MAIL + below + DIFF) == expected
+
+
+def test_history_is_put_below_the_message_once() -> None:
+    once = with_history(MAIL + STAT + DIFF, "v2: c")
+    assert once == f"{MAIL}v2: c\n\n{STAT}{DIFF}"
+    assert with_history(once, "v2: c") == once
+    assert history_of(with_history(once, "v1: d")) == "v1: d\n\nv2: c"
+    assert with_history(once, "") == once
