@@ -70,7 +70,7 @@ def _complaints(queue: Queue, commit: str, paths: Iterable[str], env: Path, more
         there = git(tree, "ls-tree", "--name-only", commit, *READ, log=log).output.splitlines()
         git(tree, "archive", "-o", packed, commit, *there, log=log)
         run(["tar", "-xf", packed, "-C", source], log=log, timeout=120)
-        directories = {str(PurePosixPath(path).parent.relative_to(ROOT)) for path in paths}
+        directories = {_directory(source, path) for path in paths}
         for directory in directories:
             with (source / ROOT / directory / "index.rst").open("a") as contents:
                 contents.write(more)
@@ -80,3 +80,9 @@ def _complaints(queue: Queue, commit: str, paths: Iterable[str], env: Path, more
         done = run(argv, log=log, timeout=600, cwd=source, env={"PATH": path_of_env})
         output = done.output.replace(f"{source}/", "")
     return [re.sub(r":\d+:", ":", line) for line in output.splitlines() if COMPLAINT.search(line)]
+
+
+def _directory(source: Path, path: str) -> str:
+    """The nearest directory above a file of the documentation that has contents, relative to the documentation."""
+    above = PurePosixPath(path).relative_to(ROOT).parents
+    return str(next((at for at in above if (source / ROOT / at / "index.rst").is_file()), PurePosixPath(".")))

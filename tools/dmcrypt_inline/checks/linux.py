@@ -149,15 +149,23 @@ def _kselftest(queue: Queue) -> None:
         argv: list[str | Path] = ["make", "-C", source / "tools" / "testing" / "selftests", f"INSTALL_PATH={place}"]
         run([*argv, "TARGETS=dm-crypt", "FORMAT=.gz", "gen_tar"], log=queue.log, timeout=300)
         installed = {path.name for path in (place / "dm-crypt").iterdir()}
-        listed = [path for path in (place / "run_kselftest.sh", place / "kselftest-list.txt") if path.exists()]
-        list_of_tests = "".join(path.read_text() for path in listed)
+        list_of_tests = (place / "run_kselftest.sh").read_text() + _text(place / "kselftest-list.txt")
         packages = list((place / "kselftest-packages").glob("kselftest*"))
     fail_if(
-        # The Makefile is what installs.
-        [f"{path} is not installed" for path in selftests.files() if Path(path).name not in {*installed, "Makefile"}]
+        [f"{path} is not installed" for path in selftests.files() if _wanted(path) not in installed]
         + [f"{test} would not be run" for test in installed if test in selftests.tests() and test not in list_of_tests]
         + ([] if packages else ["gen_tar packed nothing"])
     )
+
+
+def _wanted(path: str) -> str:
+    """The name of a file that is to be installed; the Makefile is what installs."""
+    name = Path(path).name
+    return name if name != "Makefile" else "settings"
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
 
 
 def _builds(queue: Queue, flavour: str) -> None:

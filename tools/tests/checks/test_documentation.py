@@ -49,6 +49,11 @@ def test_new_warnings_fail(queue: Queue) -> None:
         documentation._builds(undone(queue, TEXT, "BAD two\n"))  # each patch is built
 
 
+def test_the_directory_above_is_built_where_a_file_s_own_has_no_contents(queue: Queue) -> None:
+    with pytest.raises(Failed, match="BAD two"):
+        documentation._builds(committed(queue, "Documentation/dm/more/text.rst", "BAD two\n"))
+
+
 def test_a_build_that_says_nothing_fails(queue: Queue) -> None:
     silent = committed(queue, "Makefile", "htmldocs:\n\t@echo 'WARNING: no sphinx'\n").applied()
     deaf = replace(queue, tree=replace(queue.applied(), base=silent.series))

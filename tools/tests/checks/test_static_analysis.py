@@ -74,3 +74,42 @@ def test_coccinelle_that_gives_up_fails(queue: Queue) -> None:
     semantic_patch(queue, "seven.cocci", SCRIPT.replace("coccilib.report.print_report", "no_such_name"))
     with pytest.raises(Failed, match=r"^seven\.cocci:(.|\n)*no_such_name"):
         static_analysis._coccinelle(committed(queue, SOURCE, BEFORE))
+
+
+def kernel_doc(queue: Queue, script: str) -> None:
+    path = queue.applied().path / "scripts" / "kernel-doc"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def test_kernel_doc_has_the_last_word(queue: Queue) -> None:
+    with pytest.raises(Skipped, match="no kernel-doc"):
+        static_analysis._kernel_doc(queue)
+    kernel_doc(queue, "exit 1")
+    with pytest.raises(Skipped, match="nothing to read"):
+        static_analysis._kernel_doc(queue)
+    commented = committed(queue, SOURCE, "/**\n * f - g\n */\n")
+    kernel_doc(queue, "exit 0")
+    static_analysis._kernel_doc(commented)
+    kernel_doc(queue, 'echo "$2:1: warning: no description" >&2')
+    with pytest.raises(Failed, match=f"^{re.escape(PATCH)}: {SOURCE}: .*no description"):
+        static_analysis._kernel_doc(commented)
+    kernel_doc(queue, "echo broken; exit 1")
+    with pytest.raises(Failed, match="broken"):
+        static_analysis._kernel_doc(commented)
+
+
+def test_kernel_doc_reads_each_patch(queue: Queue) -> None:
+    passing = undone(queue, SOURCE, "/**\n * f - g\n */\n")
+    kernel_doc(queue, """! grep -qF '/**' "$2" || echo "$2:1: warning: no description" >&2""")
+    with pytest.raises(Failed, match="no description"):
+        static_analysis._kernel_doc(passing)
+
+
+def test_a_file_that_a_patch_removes_is_not_read(queue: Queue) -> None:
+    held = committed(queue, "gone.c", "/**\n * f - g\n */\n").applied()
+    kernel_doc(queue, "exit 1")
+    (held.path / "gone.c").unlink()
+    with pytest.raises(Skipped, match="nothing to read"):
+        static_analysis._kernel_doc(committed(queue, SOURCE, "\n"))
