@@ -26,6 +26,7 @@ from ..proofs import suites
 from ..proofs.guest_tests import chosen, groups, kselftests
 from ..proofs.mutants import named, sample, without_emulation
 from ..proofs.tools_tests import run_own_tests
+from ..trees.series import Tree
 from ..trees.targets import CRYPTSETUP, DEFAULT, NATIVE, NATIVE_DEBUG, Target, get_target, top_of_stack
 from .machines import make_machine, module_at, patched_cryptsetup, with_steps
 from .request import EMULATED, Add, Request
@@ -130,10 +131,21 @@ def test(request: Request) -> int:
 
 def _kernels(targets: Sequence[Target], request: Request) -> None:
     """Build the kernels of make test: all are configured first, because the checks wait for that."""
-    trees = [request.tree(target) for target in targets]
+    trees = {tree.target.name: tree for tree in (_kernel_of(target, request) for target in targets)}
     for step in (prepare_kernel, build_kernel):
-        for tree in trees:
+        for tree in trees.values():
             step(tree, tree.target.tested)
+
+
+def _kernel_of(target: Target, request: Request) -> Tree:
+    """Whose kernel make test boots: unless a target is named, one for all of a stack, the uppermost queue's.
+
+    The target's own where the queues above it cannot be applied.
+    """
+    if not request.target_name:
+        with suppress(UserError):
+            return request.tree(top_of_stack(target))
+    return request.tree(target)
 
 
 def _build_packages(targets: Sequence[Target]) -> set[str]:
@@ -174,14 +186,15 @@ def _build_cryptsetup(request: Request) -> Counts:
 
 def _in_guests(target: Target, request: Request) -> Counts:
     """Build what the guest tests of a target need, and run them."""
-    made = request.tree(target)
+    made, kernel = request.tree(target), _kernel_of(target, request)
     if target.below:
-        machine = make_machine(request, made, target.tested, ("series",))
+        machine = make_machine(request, made, target.tested, ("series",), kernel_of=kernel)
         return suites.selftest(machine, True, "series", chosen(kselftests(), OF_SECTORS))
     if target.defects:
-        return suites.test_fixes(make_machine(request, made, NATIVE_DEBUG, ("base", "series")), target.defects)
+        machine = make_machine(request, made, target.tested, ("base", "series"), kernel_of=kernel)
+        return suites.test_fixes(machine, target.defects)
     wrong = sample(target)
-    machine = make_machine(request, made, NATIVE, ("base", "series"), wrong)
+    machine = make_machine(request, made, target.tested, ("base", "series"), wrong)
     cryptsetup = None
     with suppress(UserError):  # the part that builds it has said so; the kernel is tested without
         cryptsetup = patched_cryptsetup(request)

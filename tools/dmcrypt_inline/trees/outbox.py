@@ -129,6 +129,7 @@ def write(
     env = {"GIT_COMMITTER_NAME": sender[0], "GIT_COMMITTER_EMAIL": sender[1], "GIT_COMMITTER_DATE": f"{now} +0000"}
     words: list[str | Path] = [*FORMAT, "--thread", "--from", "--signoff"]
     words += ["--cover-letter"] if thread.cover else CONTEXT
+    words += ["--rfc"] if parse_mail(letter).tag.startswith("RFC") else []
     words += [f"-v{posting.version}"] if posting.version > 1 else []
     words += [*(f"--to={_address(each)}" for each in whom.to), *(f"--cc={_address(each)}" for each in whom.cc)]
     tip = _commits(tree, thread, posting, env, now)
