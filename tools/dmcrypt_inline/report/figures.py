@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..bench.inguest import labels, measurements
-from ..bench.inguest.measurements import Load, Measurement, Results
-from ..bench.inguest.stats import ENOUGH, Ratio, Spread, default_of, ratio, spread, values
+from ..bench.inguest.measurements import Load, Results
+from ..bench.inguest.stats import ENOUGH, default_of, ratio, spread, values
 from ..common.errors import UserError
 from ..common.paths import REPO, TOOLS
 from ..common.progress import say
@@ -78,8 +78,8 @@ def _posting(results: Results) -> list[Load]:
     return [found[way] for way in WAYS]
 
 
-# For each row of the table, reading and writing: MiB/s, and how many times the base's default path.
-Rows = Mapping[str, list[tuple[Spread, Ratio]]]
+# For each row of the table, reading and writing: MiB/s, how many times the base's default path, tables.mark of that.
+Rows = Mapping[str, list[tuple[str, str, str]]]
 
 
 def texts(results: Results, counted: Results | None = None) -> Texts:
@@ -98,14 +98,20 @@ def texts(results: Results, counted: Results | None = None) -> Texts:
 
 
 def _rows(results: Results) -> Rows:
-    rows: dict[str, list[tuple[Spread, Ratio]]] = {name: [] for name in ROWS}
+    rows: dict[str, list[tuple[str, str, str]]] = {name: [] for name in ROWS}
     for load in _posting(results):
         found = {labels.cell(cell): cell for cell in cells(results, load)}
         missing = [name for name in ROWS if name not in found]
         if missing:
             raise UserError(f"the results have no {', '.join(missing)} for: {labels.describe(load)}")
         for name in ROWS:
-            rows[name].append((spread(values(found[name])), _times(results, found[name])))
+            reference = default_of(results, found[name])
+            times = ratio(found[name], reference) if reference else None
+            if times is None:
+                raise UserError(f"{name} cannot be compared with base:default: {labels.describe(load)}")
+            speed = spread(values(found[name])).median
+            mark = "" if set(times.ratios) == {1.0} else tables.mark(times)  # the base's default path is no finding
+            rows[name].append((f"{speed:.{0 if speed >= 10 else 1}f}", labels.figure(times.spread.median), mark))
     return rows
 
 
@@ -146,30 +152,13 @@ def fixes(results: Results) -> str:
 TITLE = "Throughput of one job: 4k requests, RAM disk, null cipher"
 
 
-def _times(results: Results, cell: Measurement) -> Ratio:
-    reference = default_of(results, cell)
-    found = ratio(cell, reference) if reference else None
-    if found is None:
-        raise UserError(f"{labels.cell(cell)} cannot be compared with base:default: {labels.describe(cell.load)}")
-    return found
-
-
-def _speed(value: Spread) -> str:
-    return f"{value.median:.0f}" if value.median >= 10 else f"{value.median:.1f}"
-
-
-def _figure(times: Ratio) -> str:
-    """The median, marked when it cannot be told from 1; that of the base's default path is no finding."""
-    return labels.figure(times.spread.median) + ("" if set(times.ratios) == {1.0} else tables.mark(times))
-
-
 def _readme(rows: Rows, costs: Rows, conditions: Sequence[tuple[str, str]]) -> str:
     lines = ["| | read MiB/s | × base | write MiB/s | × base |", "|---|---:|---:|---:|---:|"]
     if costs:
         lines = [f"{lines[0]} read, counted | write, counted |", f"{lines[1]}---:|---:|"]
     for name, (called, _) in ROWS.items():
-        pairs = [f"{_speed(speed)} | {_figure(times)}" for speed, times in rows[name]]
-        pairs += [_figure(times) for _, times in costs.get(name, ())]
+        pairs = [f"{speed} | {times}{mark}" for speed, times, mark in rows[name]]
+        pairs += [f"{times}{mark}" for _, times, mark in costs.get(name, ())]
         lines.append(f"| {called} | {' | '.join(pairs)} |")
     said = [
         f"{where}; medians, the spread of a cell (quartiles over median) is {extent}" for where, extent in conditions
@@ -185,20 +174,12 @@ def _cover(rows: Rows, costs: Rows, conditions: Sequence[tuple[str, str]]) -> st
     if costs:
         lines = [f"{lines[0]}      read   write", f"{lines[1]} counted counted"]
     for name, (_, called) in ROWS.items():
-        line = f"{called:20}"
-        for speed, times in rows[name]:
-            line += f"{_speed(speed):>7}{_marked(times, 8)}"
-        line += "".join(_marked(times, 7) for _, times in costs.get(name, ()))
-        lines.append(line.rstrip())
+        line = "".join(f"{speed:>7}{times:>8}{mark.strip():1}" for speed, times, mark in rows[name])
+        line += "".join(f"{times:>7}{mark.strip():1}" for _, times, mark in costs.get(name, ()))
+        lines.append(f"{called:20}{line}".rstrip())
     same = [f"{tables.SAME} no difference that these rounds can tell"] if tables.SAME in "".join(lines) else []
     said = [f"{where};\nspread of a cell (quartiles over median) {extent}" for where, extent in conditions]
     return "\n".join([*lines, *same, f"\nlast two columns{BY_INSTRUCTIONS}\n".join(said)]) + "\n"
-
-
-def _marked(times: Ratio, width: int) -> str:
-    """The figure with its mark in the column after it."""
-    figure, _, mark = _figure(times).partition(" ")
-    return f"{figure:>{width}}{mark:1}"
 
 
 def _placed(pattern: re.Pattern[str], file: Path, block: str) -> str:

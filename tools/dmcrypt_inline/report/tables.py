@@ -72,7 +72,12 @@ def _per_load(
     for load in loads(results, workload):
         rows = tuple((labels.cell(cell), *row(results, cell)) for cell in cells(results, load))
         found.append((labels.describe(load), rows))
-    return Table(columns, tuple(found), words)
+    # Columns that say something of some cell: not every plan has the raw device.
+    kept = [
+        n for n in range(len(columns)) if not n or any(row[n] not in ("", "-") for _, rows in found for row in rows)
+    ]
+    groups = tuple((heading, tuple(tuple(row[n] for n in kept) for row in rows)) for heading, rows in found)
+    return Table(tuple(columns[n] for n in kept), groups, tuple(kept.index(n) for n in words if n in kept))
 
 
 # What a cell is divided by.

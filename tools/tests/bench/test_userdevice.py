@@ -14,7 +14,6 @@ import pytest
 from dmcrypt_inline.bench.inguest import userdevice
 from dmcrypt_inline.bench.inguest.userdevice import (
     SEVERAL,
-    Contents,
     UserDevice,
     admitted,
     check_again,
@@ -37,7 +36,7 @@ class Machine:
         self.held: set[str] = set()
         self.open = os.open
         self.numbers = {DISK: (8, 0)}
-        self.contents: Contents | None = Contents()
+        self.contents: tuple[str, str] | None = ("", "")
         (self.sysfs / "dev" / "block").mkdir(parents=True)
         self.disk = self.block("sdz", "8:0")
         patch.setattr(userdevice, "SYSFS", self.sysfs)
@@ -152,7 +151,7 @@ def test_what_a_program_has_open_is_only_read(machine: Machine) -> None:
 
 
 def test_a_disk_with_partitions_is_only_read(machine: Machine) -> None:
-    machine.contents = Contents(table="gpt")
+    machine.contents = ("", "gpt")
     machine.only_reads("has a partition table")
     machine.partition("sdz1")
     machine.partition("sdz2")
@@ -161,14 +160,14 @@ def test_a_disk_with_partitions_is_only_read(machine: Machine) -> None:
 
 @pytest.mark.parametrize("kind", ["crypto_LUKS", "ext4", "btrfs"])
 def test_what_can_be_repeated_is_overwritten_when_named(machine: Machine, kind: str) -> None:
-    machine.contents = Contents(kind)
+    machine.contents = (kind, "")
     assert machine.may_write() is False
     assert machine.may_write(DISK) is True
 
 
 @pytest.mark.parametrize("kind", ["LVM2_member", "linux_raid_member", "zfs_member", "bcache", "swsuspend", SEVERAL])
 def test_members_are_left_alone(machine: Machine, kind: str) -> None:
-    machine.contents = Contents(kind)
+    machine.contents = (kind, "")
     machine.refuses("set of devices")
 
 
@@ -218,13 +217,13 @@ def image(path: Path, parts: dict[int, bytes]) -> str:
 @pytest.mark.parametrize(
     ("parts", "expected"),
     [
-        ({}, Contents()),
-        ({440: b"disk", 446: ENTRY, 510: b"\x55\xaa"}, Contents(table="dos")),
-        ({0: MEMBER}, Contents("DM_snapshot_cow")),
+        ({}, ("", "")),
+        ({440: b"disk", 446: ENTRY, 510: b"\x55\xaa"}, ("", "dos")),
+        ({0: MEMBER}, ("DM_snapshot_cow", "")),
         ({0: MEMBER, 4086: b"SWAPSPACE2", 1024: SWAP}, None),  # two things at once: it is not sure
     ],
 )
-def test_what_blkid_says(tmp_path: Path, parts: dict[int, bytes], expected: Contents | None) -> None:
+def test_what_blkid_says(tmp_path: Path, parts: dict[int, bytes], expected: tuple[str, str] | None) -> None:
     made = image(tmp_path / "image", parts)
     asked = partial(run, log=tmp_path / "blkid.log", timeout=60)
     assert contents(made, partial(asked, env={"PATH": WHERE_BLKID_IS})) == expected
@@ -239,4 +238,4 @@ def test_a_btrfs_of_several_devices(tmp_path: Path, devices: int, kind: str) -> 
     def blkid(argv: Sequence[str]) -> Completed:
         return Completed(tuple(argv), 0, f"DEVNAME={made}\nTYPE=btrfs\n", 0.0)
 
-    assert contents(made, blkid) == Contents(kind)
+    assert contents(made, blkid) == (kind, "")

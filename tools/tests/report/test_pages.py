@@ -121,9 +121,13 @@ def test_a_counting_clock_is_named() -> None:
 
 def test_a_cell_without_counterpart_has_no_ratio() -> None:
     only = [measurement(POSTING, variant, "both") for variant in ("mine", "series")]
-    ((_, rows),) = tables.ratios(synthetic.results(only), "W1").groups
+    table = tables.ratios(synthetic.results(only), "W1")
+    assert table.columns == ("", "MiB/s")
+    ((_, rows),) = table.groups
     assert [row[0] for row in rows] == ["mine:both", "series:both"]
-    assert {row[1:4] for row in rows} == {("-", "", "-")}
+    one = [measurement(POSTING, "base", "default"), *only, measurement(replace(POSTING, jobs=2), "mine", "both")]
+    _, (_, rows) = tables.ratios(synthetic.results(one), "W1").groups
+    assert rows[0][:3] == ("mine:both", "-", "")
     assert "series:both" in pages.build(synthetic.results(only)).html
 
 

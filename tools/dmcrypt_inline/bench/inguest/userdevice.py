@@ -23,16 +23,16 @@ from .devices import Run
 SYSFS, PROC = Path("/sys"), Path("/proc")
 CRYPT = "CRYPT-"  # how the uuid of a mapping by cryptsetup starts
 NOTHING_FOUND = 2  # blkid's exit status
+SEVERAL = "btrfs of several devices"  # what we call them; blkid: btrfs
 # What blkid calls data that makes sense only with other devices, or that another device needs;
 # so does every type that ends in MEMBER.
 MEMBER = "_member"
 MEMBERS = (
     *("bcache", "bcachefs", "ceph_bluestore", "drbd", "drbdmanage_control_volume", "drbdproxy_datalog", "jbd"),
     *("DM_integrity", "DM_snapshot_cow", "DM_verity_hash", "mpool", "oracleasm", "stratis", "swsuspend", "vdo"),
-    "xfs_external_log",
+    *("xfs_external_log", SEVERAL),
 )
 BTRFS_DEVICES = (1 << 16) + 136  # offset in bytes of their number, 64 bits, in the superblock
-SEVERAL = "btrfs of several devices"
 
 
 @dataclass(frozen=True)
@@ -62,29 +62,19 @@ def check_again(device: UserDevice, run: Run, *, writes: bool) -> None:
         retried(partial(admitted, device.path, device.path, run))
 
 
-@dataclass(frozen=True)
-class Contents:
-    """What lies directly on a device: its `kind` in blkid's words, the kind of partition `table`; "" for none."""
+def contents(device: str, run: Run) -> tuple[str, str] | None:
+    """What blkid finds directly on the device: the kind in its words, and the kind of partition table; "" for none.
 
-    kind: str = ""
-    table: str = ""
-
-    @property
-    def member(self) -> bool:
-        """Whether other devices may need what is there, now or later."""
-        return self.kind.endswith(MEMBER) or self.kind in (*MEMBERS, SEVERAL)
-
-
-def contents(device: str, run: Run) -> Contents | None:
-    """What blkid finds on the device; None when it is not installed or not sure."""
+    None when it is not installed or not sure.
+    """
     tags = ("--match-tag", "TYPE", "--match-tag", "PTTYPE")
     try:
         said = run(["blkid", "--probe", "--output", "export", *tags, device]).output
     except CommandError as error:
-        return Contents() if error.completed.returncode == NOTHING_FOUND else None
+        return ("", "") if error.completed.returncode == NOTHING_FOUND else None
     found = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
     kind = found.get("TYPE", "")
-    return Contents(SEVERAL if kind == "btrfs" and _btrfs_devices(device) > 1 else kind, found.get("PTTYPE", ""))
+    return SEVERAL if kind == "btrfs" and _btrfs_devices(device) > 1 else kind, found.get("PTTYPE", "")
 
 
 def _btrfs_devices(device: str) -> int:
@@ -116,12 +106,13 @@ def admitted(given: str, destroy: str, run: Run) -> bool:
             f"nobody can say what is on {given}: blkid (util-linux) is not installed, or not sure\n"
             f"  look with: wipefs {given}"
         )
-    if found.member:
+    kind, table = found
+    if kind.endswith(MEMBER) or kind in MEMBERS:
         more = f"\n  if it does not: wipefs --all {given}" if destroy else ""
-        raise UserError(f"{given} may belong to a set of devices ({found.kind}): it is left alone{more}")
+        raise UserError(f"{given} may belong to a set of devices ({kind}): it is left alone{more}")
     if not destroy:
         return False
-    if len(nodes) > 1 or found.table:
+    if len(nodes) > 1 or table:
         names = ", ".join(each.name for each in list(nodes)[1:])
         has = f"the partitions {names}" if names else "a partition table"
         raise UserError(f"{given} has {has}: name one of them, or wipefs --all {given} first")
