@@ -127,5 +127,5 @@ def bench_sectors(request: Request, plan: str, variants: Sequence[str]) -> int:
     machine = Machine(made, build_kernel(request.tree(top_of_stack(target)), MEASURED), {}, request.accel)
     path = sectors.measure(machine, drivers, sectors.PLANS[plan])
     say(sectors_report.text(path))
-    say(f"results: {path}")
+    say(f"results: {path}; chart: {sectors_report.chart(path)}")
     return 0

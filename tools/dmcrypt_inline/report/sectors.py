@@ -1,4 +1,4 @@
-"""What make bench ACCEL=native measured, as text: nanoseconds of a sector by variant, and ratios within a round."""
+"""What make bench ACCEL=native measured: nanoseconds of a sector by variant, ratios within a round, where they go."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from ..bench.inguest.stats import spread
+from .svg import stacks, standalone
 
 KIND = ("form", "instructions", "cipher", "sector", "flags")
 SIZES = {4096: "4k", 65536: "64k", 1 << 20: "1M"}
@@ -31,6 +32,36 @@ def text(path: Path) -> str:
     for kind, rows in kinds.items():
         lines += ["", *_table(kind, rows, results["baseline"])]
     return "\n".join(lines)
+
+
+def chart(path: Path) -> Path:
+    """Where the nanoseconds of a sector go, with requests of 64k and the first kind of mapping: an SVG beside the file.
+
+    The cipher alone, sector by sector, is the faster one of `api` and `library`: who has sectors encrypted together may
+    take less. The rest is dm-crypt's, the device mapper's and the crypto API's.
+    """
+    cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["size"] == 1 << 16]
+    panels = []
+    for form, chosen in dict.fromkeys((cell["form"], cell["instructions"]) for cell in cells):
+        here = [cell for cell in cells if (cell["form"], cell["instructions"]) == (form, chosen)]
+        kind = [here[0][name] for name in KIND[2:]]
+        for direction in ("read", "write"):
+            shown = {
+                cell["variant"]: median(cell["ns_per_512"])
+                for cell in here
+                if [cell[name] for name in KIND[2:]] == kind and cell["direction"] == direction
+            }
+            disk = shown.pop("raw")
+            cipher = min((shown.pop(name) for name in ("api", "library") if name in shown), default=0.0)
+            ciphers = [min(cipher, value - disk) for value in shown.values()]
+            rest = [value - disk - own for value, own in zip(shown.values(), ciphers)]
+            parts = {"disk": [disk] * len(rest), "cipher": ciphers, "all else": rest}
+            title = f"{form}, {chosen}: {direction} of 64k, sectors of {kind[1]}"
+            name = f"sectors-{form}-{chosen}-{direction}"
+            panels.append(stacks(name, title, "ns per 512 bytes", parts, list(shown)))
+    out = path.with_suffix(".svg")
+    out.write_text(standalone(panels, "Where the time of a sector goes"))
+    return out
 
 
 def _table(

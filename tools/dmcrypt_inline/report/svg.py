@@ -210,6 +210,22 @@ def bars(name: str, title: str, unit: str, rows: Sequence[Row]) -> str:
         return _panel(figure, axes, name, title)
 
 
+def stacks(name: str, title: str, unit: str, parts: Mapping[str, Sequence[float]], rows: Sequence[str]) -> str:
+    """A bar a row, made of one value of each part; the sum stands at its end."""
+    with _canvas(name, 95 + ROW * len(rows)) as (figure, axes):
+        ends = [0.0] * len(rows)
+        for (part, values), colour in zip(parts.items(), COLOURS):
+            axes.barh(range(len(rows)), values, 0.66, ends, color=colour.light, label=part)
+            ends = [end + value for end, value in zip(ends, values)]
+        for place, end in enumerate(ends):
+            axes.annotate(f"{end:.0f}", (end, place), (5, 0), textcoords="offset points", va="center")
+        _rows(axes, rows)
+        axes.set_xlim(0, max(ends) * 1.15)
+        axes.set_xlabel(unit)
+        figure.legend(loc="outside lower left", ncols=len(parts))
+        return _panel(figure, axes, name, title)
+
+
 def lines(
     name: str,
     title: str,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from dmcrypt_inline.report.sectors import text
+from dmcrypt_inline.report.sectors import chart, text
 
 
 def test_medians_their_spread_and_ratios_within_a_round(tmp_path: Path) -> None:
@@ -17,9 +17,13 @@ def test_medians_their_spread_and_ratios_within_a_round(tmp_path: Path) -> None:
     ]
     where = {"target": "linux-7.3", "kernel_release": "7.3.4", "cpu": "a processor"}
     path = tmp_path / "results.json"
-    path.write_text(
-        json.dumps({"environment": where, "baseline": "base", "measuring": ["0001-x.patch"], "cells": cells})
-    )
+    written = [cell for cell in cells] + [{**cell, "direction": "write"} for cell in cells]
+    content = {"environment": where, "baseline": "base", "measuring": ["0001-x.patch"]}
+    path.write_text(json.dumps({**content, "cells": written}))
+    drawn = chart(path).read_text()
+    assert [f'data-panel="sectors-safe-vaes_avx2-{way}"' in drawn for way in ("read", "write")] == [True, True]
+    assert [f">{total}<" in drawn for total in (200, 100)] == [True, True]
+    path.write_text(json.dumps({**content, "cells": cells}))
     said = text(path)
     assert "For measuring only: 0001-x.patch" in said
     heading, names, row = said.splitlines()[-3:]
