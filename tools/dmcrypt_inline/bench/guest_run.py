@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -171,10 +170,12 @@ def written(out: Path, order: Order) -> Iterator[Path]:
 @contextmanager
 def _disks(out: Path) -> Iterator[list[str]]:
     """QEMU's arguments for the emulated disks: files in a directory of this run."""
-    with tempfile.TemporaryDirectory(prefix="disks-", dir=out) as place:
-        arguments: list[str] = []
+    place = out / f"disks-{os.getpid()}"
+    place.mkdir(mode=0o700)
+    arguments: list[str] = []
+    try:
         for name, device in DISKS.items():
-            path = Path(place) / name
+            path = place / name
             with path.open("wb") as disk:
                 disk.truncate(DISK_SIZE)
             drive = f"bench-{name}"
@@ -182,3 +183,5 @@ def _disks(out: Path) -> Iterator[list[str]]:
             arguments += ["-drive", f"file={file},if=none,id={drive},format=raw,cache=unsafe"]
             arguments += ["-device", f"{device},drive={drive}"]
         yield arguments
+    finally:
+        shutil.rmtree(place)

@@ -13,14 +13,13 @@ import synthetic
 from small import kernel_tree, make_target
 
 from dmcrypt_inline.bench.inguest.measurements import Results, to_json
-from dmcrypt_inline.bench.inguest.workloads import PLANS
 from dmcrypt_inline.checks import linux, sources
 from dmcrypt_inline.checks.checklist import Failed, Queue, Skipped
 from dmcrypt_inline.commands import cli
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.gitrepo import resolve
 from dmcrypt_inline.common.paths import REPO
-from dmcrypt_inline.report import demo, figures
+from dmcrypt_inline.report import figures
 from dmcrypt_inline.trees import mails
 from dmcrypt_inline.trees.base import prepare_base
 from dmcrypt_inline.trees.series import apply_series
@@ -143,11 +142,6 @@ def test_fixes_are_compared_mode_by_mode(copies: Path) -> None:
     assert max(map(len, lines)) <= 72
     with pytest.raises(UserError, match="series:both cannot be compared with base:both"):
         figures.fixes(synthetic.results([cell for cell in cells if (cell.variant, cell.mode) != ("base", "both")]))
-
-
-def test_the_demo_measures_all_that_the_table_shows() -> None:
-    assert demo.PLAN.cells == PLANS["quick"].cells
-    assert "series, default" in figures.texts(synthetic.results(synthetic.of_plan("quick"))).cover
 
 
 def test_the_chart_is_a_file_of_its_own() -> None:
