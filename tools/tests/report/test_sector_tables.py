@@ -17,7 +17,7 @@ def test_medians_their_spread_and_ratios_within_a_round(tmp_path: Path) -> None:
     ]
     where = {"target": "linux-7.3", "kernel_release": "7.3.4", "cpu": "a processor"}
     path = tmp_path / "results.json"
-    written = [cell for cell in cells] + [{**cell, "direction": "write"} for cell in cells]
+    written = [*cells, *({**cell, "direction": "write"} for cell in cells)]
     content = {"environment": where, "baseline": "base", "measuring": ["0001-x.patch"]}
     path.write_text(json.dumps({**content, "cells": written}))
     drawn = chart(path).read_text()
