@@ -105,7 +105,7 @@ def bench_sectors(request: Request, plan: str, variants: Sequence[str]) -> int:
     given, each = guest_run.named_variants(variants)
     target = request.kernel_target()
     ensure_packages("base", "build", "guest")
-    python_env()
+    enter_python_env()
     made = request.tree(target)
     stack = [request.tree(below) for below in stack_below(target)]
     trees = {"base": ([*stack, made][0], "base")}
