@@ -88,4 +88,3 @@ def _outbox(queue: Queue) -> None:
                 raise Failed(f"git send-email would not send {len(mails)} mails:\n{said}")
             git(place, "am", "-q", *patches, log=queue.log)
             _same_tree(tree, thread.tip, place, queue.log)
-            git(place, "reset", "-q", "--hard", thread.base, log=queue.log)
