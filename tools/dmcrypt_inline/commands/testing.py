@@ -26,8 +26,7 @@ from ..proofs import suites
 from ..proofs.guest_tests import chosen, groups, kselftests
 from ..proofs.mutants import named, sample, without_emulation
 from ..proofs.tools_tests import run_own_tests
-from ..trees.series import Tree
-from ..trees.targets import CRYPTSETUP, DEFAULT, NATIVE, NATIVE_DEBUG, Target, get_target, top_of_stack
+from ..trees.targets import CRYPTSETUP, DEFAULT, NATIVE, NATIVE_DEBUG, Target, get_target
 from .machines import make_machine, module_at, patched_cryptsetup, with_steps
 from .request import EMULATED, Add, Request
 
@@ -98,12 +97,7 @@ def _some_checks(targets: Sequence[Target], request: Request, wanted: set[str]) 
 def test(request: Request) -> int:
     """Checks, the tools' tests, and the guest tests on the debug kernels; status 1 when anything failed."""
     targets = request.targets()
-    # What lies between the lowest and the uppermost queue of a stack is in the tree of the uppermost one.
-    kernels = [
-        target
-        for target in targets
-        if target.is_kernel and (request.target_name or not target.below or target == top_of_stack(target))
-    ]
+    kernels = [target for target in targets if target.is_kernel]
     ensure_packages("base", "build", "check", "coccinelle", "cryptsetup", "guest", "report")
     pool = ThreadPoolExecutor(1)  # for the kernels: the checks leave one CPU idle most of the time
     begun: list[Future[None]] = []
@@ -131,21 +125,10 @@ def test(request: Request) -> int:
 
 def _kernels(targets: Sequence[Target], request: Request) -> None:
     """Build the kernels of make test: all are configured first, because the checks wait for that."""
-    trees = {tree.target.name: tree for tree in (_kernel_of(target, request) for target in targets)}
+    trees = [request.tree(target) for target in targets]
     for step in (prepare_kernel, build_kernel):
-        for tree in trees.values():
+        for tree in trees:
             step(tree, tree.target.tested)
-
-
-def _kernel_of(target: Target, request: Request) -> Tree:
-    """Whose kernel make test boots: unless a target is named, one for all of a stack, the uppermost queue's.
-
-    The target's own where the queues above it cannot be applied.
-    """
-    if not request.target_name:
-        with suppress(UserError):
-            return request.tree(top_of_stack(target))
-    return request.tree(target)
 
 
 def _build_packages(targets: Sequence[Target]) -> set[str]:
@@ -186,12 +169,12 @@ def _build_cryptsetup(request: Request) -> Counts:
 
 def _in_guests(target: Target, request: Request) -> Counts:
     """Build what the guest tests of a target need, and run them."""
-    made, kernel = request.tree(target), _kernel_of(target, request)
+    made = request.tree(target)
     if target.below:
-        machine = make_machine(request, made, target.tested, ("series",), kernel_of=kernel)
+        machine = make_machine(request, made, target.tested, ("series",))
         return suites.selftest(machine, True, "series", chosen(kselftests(), OF_SECTORS))
     if target.defects:
-        machine = make_machine(request, made, target.tested, ("base", "series"), kernel_of=kernel)
+        machine = make_machine(request, made, target.tested, ("base", "series"))
         return suites.test_fixes(machine, target.defects)
     wrong = sample(target)
     machine = make_machine(request, made, target.tested, ("base", "series"), wrong)

@@ -68,7 +68,7 @@ class Target:
     `has_flags` says that the base
     knows the flags, the queue being fixes; `defects` names the kselftests that find the base
     wrong, `lacks` those that have nothing to test in this kernel, and `lacks_natively` those that need
-    what its NATIVE flavour has not: only they may skip.
+    what its NATIVE flavour has not: only they may skip. Of a `draft` nothing is checked or tested unless it is named.
     """
 
     name: str
@@ -96,6 +96,7 @@ class Target:
     defects: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     lacks_natively: tuple[str, ...] = ()
+    draft: bool = False
 
     def lacking(self, flavour: str) -> tuple[str, ...]:
         """The kselftests that may skip on a kernel of this flavour."""
@@ -302,7 +303,7 @@ TARGETS: dict[str, Target] = {
 }
 
 
-def _stack(below: str, name: str, directory: Path, *compiled: str) -> None:
+def _stack(below: str, name: str, directory: Path, *compiled: str, draft: bool = False) -> None:
     """Add the queue in `directory`, on top of the queue of `below`, and in all else what that is."""
     under = TARGETS[below]
     TARGETS[name] = replace(
@@ -315,13 +316,14 @@ def _stack(below: str, name: str, directory: Path, *compiled: str) -> None:
         blobs={},
         below=below,
         compiled=(*under.compiled, *compiled),
+        draft=draft,
         defects=(),
     )
 
 
 _stack("linux-7.3", "linux-7.3-speed", REPO / "speed")
-_stack("linux-7.3-speed", "linux-7.3-library", REPO / "speed" / "library", "lib/crypto/aes.c")
-_stack("linux-7.3-library", "linux-7.3-units", REPO / "speed" / "units")
+_stack("linux-7.3-speed", "linux-7.3-library", REPO / "speed" / "library", "lib/crypto/aes.c", draft=True)
+_stack("linux-7.3-library", "linux-7.3-units", REPO / "speed" / "units", draft=True)
 
 
 def stack_below(target: Target) -> list[Target]:

@@ -95,8 +95,8 @@ def test_selftest_takes_a_driver_of_yours(tmp_path: Path, word: str, name: str) 
     [
         (
             ["check"],
-            ["sources", *(f"check {name}" for name in TARGETS)],
-            "13 passed, 0 failed, 6 skipped",
+            ["sources", *(f"check {target.name}" for target in TARGETS.values() if not target.draft)],
+            "9 passed, 0 failed, 4 skipped",
         ),
         (
             ["test", "--target", "linux-5.8"],
