@@ -17,7 +17,7 @@ from dmcrypt_inline.trees.targets import TARGETS, Target
 
 def test_no_target_named_means_all_or_the_default() -> None:
     nothing = Request(None, {}, None)
-    assert [target.name for target in nothing.targets()] == list(TARGETS)
+    assert [target.name for target in nothing.targets()] == [each.name for each in TARGETS.values() if not each.draft]
     assert nothing.target().name == "linux-5.8"
     one = Request("cryptsetup-2.3", {}, None)
     assert [target.name for target in one.targets()] == ["cryptsetup-2.3"]
