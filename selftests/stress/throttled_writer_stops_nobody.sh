@@ -40,12 +40,11 @@ others_write() {
 	no_complaints
 }
 
-# begun_to_write PID: until that writer has got as far as it gets.
+# begun_to_write PID: until that writer has got as far as it gets; its status tells how it ended.
 begun_to_write() {
 	local before=-1 now
 
-	while kill -0 "$1" 2>/dev/null || broken "the writer ended by itself"
-		now=$(awk '{ print $7 + $9 }' "/sys/dev/block/$(numbers_of "$MAPPED")/stat"); do
+	while kill -0 "$1" 2>/dev/null && now=$(awk '{ print $7 + $9 }' "/sys/dev/block/$(numbers_of "$MAPPED")/stat"); do
 		[ "$now" != $before ] || [ "$now" = 0 ] || break
 		before=$now
 		sleep 1
