@@ -25,7 +25,7 @@ def encrypt(key, iv, sector, large, first):
     plain = sys.stdin.buffer.read()
     stored, length = ctypes.create_string_buffer(sector), ctypes.c_int()
     for number in range(len(plain) // sector):
-        tweak = first + number * step
+        tweak = (first + number * step) % (1 << 64)
         if large == "1":
             tweak //= step
         if iv == "plain":

@@ -14,8 +14,8 @@ here=$(dirname "$0")
 
 BYTES=$((92 * 1024)) REQUESTS=$((28 * 1024)) # no multiple of each other
 # IV numbers that need 33 bits begin inside a page: "plain" goes on with 0 there. In sectors of
-# the largest size and, with iv_large_sectors, half of them before.
-OFFSETS=(0 $(((1 << 32) - 24)) $(((1 << 35) - 24)))
+# the largest size and, with iv_large_sectors, half of them before. Numbers of 64 bits, too.
+OFFSETS=(0 $(((1 << 32) - 24)) $(((1 << 35) - 24)) 18446744073709551592)
 
 # mapped NAME CIPHER KEY IV_OFFSET [ARGUMENT]...
 mapped() {

@@ -40,6 +40,7 @@ class Queue:
 
     `tree` is on the base that is built; `exact` is on the files of the target's
     tag: the same tree where the base has them. `quick`: only what make test checks.
+    What is compiled is compiled for the kernels of `kernel`, or its own (None).
     """
 
     target: Target
@@ -47,6 +48,7 @@ class Queue:
     exact: Tree | None
     log: Path
     quick: bool = False
+    kernel: Tree | None = None
 
     def patches(self) -> list[Path]:
         """The patch files in order; UserError when series and files disagree."""

@@ -15,17 +15,18 @@ from ..common import host
 from ..common.gitrepo import git, resolve
 from ..common.progress import say, step
 from ..common.run import CommandError, run
-from ..kernels.build import Prepared, make_module, prepare_kernel, write_kbuild
+from ..kernels.build import USER_MODE, Prepared, make_module, prepare_kernel, write_kbuild
 from ..report import figures
 from ..trees import selftests
-from ..trees.mails import parse_mail
+from ..trees.mails import STAND_IN, parse_mail
 from ..trees.series import Tree
 from ..trees.targets import COMPILE_ONLY, CROSS_COMPILE_ONLY
 from .checklist import Check, Failed, Queue, Skipped, fail_if
 
 # Nothing that a W=1 build of the driver would see.
 BUILT_ELSEWHERE = ("Documentation/", "MAINTAINERS", "tools/testing/selftests/")
-CONFIGURED = "Kconfig"  # kernels are configured from the whole queue's
+CONFIGURED = ("Kconfig", "Makefile")  # kernels are configured from the whole queue's
+CODE = (".c", ".S")
 NO_HISTORY = ("UNKNOWN_COMMIT_ID",)  # a tree of one commit: what Fixes: names cannot be looked up
 DIAGNOSTIC = re.compile(r"\b(warning|error):")
 # For sparse 0.6.4, which knows none of these. The trees and clang's own headers use them: the first makes newer trees
@@ -68,7 +69,7 @@ def _usual(queue: Queue) -> str:
 
 def _configure(queue: Queue) -> None:
     """Configure what the driver is compiled for; the first one copies the sources, and each keeps one CPU busy."""
-    tree = queue.applied()
+    tree = queue.kernel or queue.applied()
     compiled = [name for name in tree.target.fragments if name in ("fast", *COMPILE_ONLY, *CROSS_COMPILE_ONLY)]
     first, *others = [tree.target.tested] if queue.quick else compiled
     prepare_kernel(tree, first)
@@ -91,7 +92,7 @@ def checkpatch(queue: Queue, patches: Sequence[Path], *ignored: str) -> None:
     env |= {"GIT_ALTERNATE_OBJECT_DIRECTORIES": objects} if objects else {}
 
     def judge(patch: Path) -> str:
-        stand_in = parse_mail(patch.read_text()).summary.startswith("NOT FOR MERGING: ")
+        stand_in = parse_mail(patch.read_text()).summary.startswith(STAND_IN)
         allowed = ",".join((*ignored, *(["FILE_PATH_CHANGES"] if stand_in else [])))
         ignoring = ["--ignore", allowed] if allowed else []  # checkpatch takes no empty list
         argv = ["perl", str(script), "-q", "--strict", "--show-types", *ignoring, str(patch)]
@@ -175,37 +176,47 @@ def _text(path: Path) -> str:
 def _builds(queue: Queue, flavour: str) -> None:
     """Compile dm-crypt as the whole queue leaves it; what the base already says is not the queue's."""
     tree = queue.applied()
-    whole = {"the whole queue": (tree.series, tree.target.replaced)}
-    fail_if(_new_diagnostics(tree, prepare_kernel(tree, flavour), whole, queue.log))
+    whole = {"the whole queue": (tree.series, set(tree.target.replaced))}
+    fail_if(_new_diagnostics(queue, prepare_kernel(queue.kernel or tree, flavour), whole))
 
 
 def _each_builds(queue: Queue, flavour: str) -> None:
     """Compile what each patch changes with W=1 and sparse; what the base already says is not the queue's."""
     tree = queue.applied()
-    prepared = prepare_kernel(tree, flavour)
-    problems = []
-    commits: dict[str, tuple[str, Sequence[str]]] = {}
-    for patch, commit, path in queue.changed():
-        if path in tree.target.sources:
-            commits[patch] = (commit, (*commits.get(patch, ("", ()))[1], path))
-        elif not path.startswith(BUILT_ELSEWHERE) and Path(path).name != CONFIGURED:
-            problems.append(f"{patch}: it changes {path}, which this check does not build")
+    prepared = prepare_kernel(queue.kernel or tree, flavour)
+    changed = [
+        (patch, commit, path)
+        for patch, commit, path in queue.changed()
+        if not path.startswith(BUILT_ELSEWHERE) and Path(path).name not in CONFIGURED
+    ]
+    problems = [
+        f"{patch}: it changes {path}, which this check does not build"
+        for patch, _, path in changed
+        if not path.endswith((*CODE, ".h"))
+    ]
+    # What is for other processors is compiled by those flavours that are for them.
+    code = {path for _, _, path in changed if path.endswith(CODE)} | {tree.target.source}
+    code = {path for path in code if prepared.arch.name != USER_MODE.name or "x86" not in Path(path).parts}
+    commits: dict[str, tuple[str, set[str]]] = {}
+    for patch, commit, path in changed:
+        if built := code if path.endswith(".h") else code & {path}:
+            commits[patch] = (commit, commits.get(patch, ("", set()))[1] | built)
     with step(f"compiling what each patch changes ({prepared.arch.compiler})", queue.log):
-        problems += _new_diagnostics(tree, prepared, commits, queue.log)
+        problems += _new_diagnostics(queue, prepared, commits)
     fail_if(problems)
 
 
-def _new_diagnostics(
-    tree: Tree, prepared: Prepared, commits: Mapping[str, tuple[str, Sequence[str]]], log: Path
-) -> list[str]:
+def _new_diagnostics(queue: Queue, prepared: Prepared, commits: Mapping[str, tuple[str, set[str]]]) -> list[str]:
     """What is said about files at each of `commits`, and not at the base, after the commit's name there.
 
     Raises Failed where one does not compile, and where sparse does not report a defect put into the base.
     """
-    wanted = {tree.target.source, *(path for _, paths in commits.values() for path in paths)}
+    tree = queue.applied()
+    theirs = sorted({path for _, _, path in queue.changed(*CODE, ".h")})
+    wanted = {tree.target.source}.union(*(paths for _, paths in commits.values()))
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # one file keeps one CPU busy
-        base = pool.submit(_diagnostics, tree, prepared, tree.base, sorted(wanted), log)
-        compiled = {name: pool.submit(_diagnostics, tree, prepared, *what, log) for name, what in commits.items()}
+        base = pool.submit(_diagnostics, queue, prepared, tree.base, wanted, theirs)
+        compiled = {name: pool.submit(_diagnostics, queue, prepared, *what, theirs) for name, what in commits.items()}
     known = base.result()
     heard = [line for line in known if line.endswith(HEARD)]
     if not heard:
@@ -221,24 +232,27 @@ def _new_diagnostics(
     return problems
 
 
-def _diagnostics(tree: Tree, prepared: Prepared, commit: str, paths: Sequence[str], log: Path) -> list[str]:
-    """What is said about the files `paths` at `commit` by compiler, sparse and objects; without lines.
+def _diagnostics(queue: Queue, prepared: Prepared, commit: str, wanted: set[str], theirs: Sequence[str]) -> list[str]:
+    """What is said about the files `wanted` at `commit` by compiler, sparse and objects; without lines.
 
-    At the base the driver ends with PROBE. Raises CommandError when one does not compile, Failed when the tree does
-    not let sparse run.
+    They are compiled beside those files of `theirs` that are there, headers first of all. At the base the driver
+    ends with PROBE. Raises CommandError when one does not compile, Failed when the tree does not let sparse run.
     """
+    tree = queue.applied()
+    listed = git(tree.path, "ls-tree", "-r", "--name-only", commit, "--", *wanted, *theirs, log=queue.log).output
+    there = listed.splitlines()
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
         directory = Path(name)
-        for path in paths:
+        for path in there:
             more = PROBE if commit == tree.base and path == tree.target.source else ""
-            text = git(tree.path, "show", f"{commit}:{path}", log=log).output
-            (directory / Path(path).name).write_text(text + more)
-        objects = [f"{Path(path).stem}.o" for path in paths]
-        write_kbuild(directory, objects)
-        output = make_module(prepared, directory, log, "W=1", "C=2", SPARSE, *objects)
-        undefined = run(["nm", "-u", *(directory / name for name in objects)], log=log, timeout=60).output
+            (directory / path).parent.mkdir(parents=True, exist_ok=True)
+            (directory / path).write_text(git(tree.path, "show", f"{commit}:{path}", log=queue.log).output + more)
+        objects = [str(Path(path).with_suffix(".o")) for path in there if path in wanted]
+        write_kbuild(directory, objects, prepared.source)
+        output = make_module(prepared, directory, queue.log, "W=1", "C=2", SPARSE, *objects)
+        undefined = run(["nm", "-u", *(directory / each for each in objects)], log=queue.log, timeout=60).output
     if refused := REFUSED.search(output):
         raise Failed(f"the tree does not let sparse run: {refused[0]}")
     lines = [line for line in output.splitlines() if DIAGNOSTIC.search(line)]
     lines += [f"it calls {name}, which no kernel has: see do_div and div64_u64" for name in DIVIDES.findall(undefined)]
-    return [re.sub(r":\d+:\d+", "", line.replace(name, "drivers/md")) for line in lines]
+    return [re.sub(r":\d+:\d+", "", line.replace(f"{directory}/", "")) for line in lines]

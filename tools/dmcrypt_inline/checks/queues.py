@@ -26,14 +26,14 @@ from .sources import IGNORED_WORDS
 from .static_analysis import source_reading_checks
 
 
-def check(target: Target, base: BaseTree, env: Path, quick: bool) -> Counts:
+def check(target: Target, base: BaseTree, env: Path, quick: bool, kernel: Tree | None = None) -> Counts:
     """Run the checks of the target's queue; `quick`: but for the slow ones."""
     say(f"the queue of {target.name}:")
-    return run_checks(queue_checks(target, base, env, quick), quick)
+    return run_checks(queue_checks(target, base, env, quick, kernel), quick)
 
 
-def queue_checks(target: Target, base: BaseTree, env: Path, quick: bool) -> list[Check]:
-    """Every check of the target's queue that needs no guest. `env` is the Python environment."""
+def queue_checks(target: Target, base: BaseTree, env: Path, quick: bool, kernel: Tree | None = None) -> list[Check]:
+    """Every check of the target's queue that needs no guest. `env` is the Python environment, `kernel` as in Queue."""
     log = log_dir(target.name) / "check.log"
     log.unlink(missing_ok=True)
     tree, judge = _attempt(lambda: apply_series(target, base))
@@ -42,7 +42,7 @@ def queue_checks(target: Target, base: BaseTree, env: Path, quick: bool) -> list
     if target.recipe.exact is not None:
         exact, judge = _attempt(lambda: apply_series(target, prepare_exact(target, base), target.tag))
         checks.append(Check(f"queue_applies_to_the_files_of_{target.tag}", judge))
-    queue = Queue(target, tree, exact, log, quick)
+    queue = Queue(target, tree, exact, log, quick, kernel)
     own = (linux_checks, source_reading_checks, documentation_checks) if target.is_kernel else (cryptsetup_checks,)
     return [
         Check("series_and_patch_files_agree", queue.patches),

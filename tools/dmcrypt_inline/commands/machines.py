@@ -45,10 +45,16 @@ def module_at(tree: Tree, kernel: Kernel, commit: str, name: str, mine: Path | N
 
 
 def make_machine(
-    request: Request, tree: Tree, flavour: str, names: Sequence[str], wrong: Sequence[Mutant] = ()
+    request: Request,
+    tree: Tree,
+    flavour: str,
+    names: Sequence[str],
+    wrong: Sequence[Mutant] = (),
+    *,
+    kernel_of: Tree | None = None,
 ) -> Machine:
-    """Guests' kernel and modules: the variants `names` and those that are wrong."""
-    kernel = build_kernel(tree, flavour)
+    """Guests' kernel, of the tree `kernel_of` or the same one, and modules: the variants `names`, and wrong ones."""
+    kernel = build_kernel(kernel_of or tree, flavour)
     modules = {name: module_at(tree, kernel, "base" if name == "base" else "series", name) for name in names}
     modules |= {mutant.name: module_at(tree, kernel, "series", mutant.name, mutant.patch) for mutant in wrong}
     return Machine(tree, kernel, modules, request.accel)

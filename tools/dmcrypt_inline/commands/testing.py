@@ -26,7 +26,8 @@ from ..proofs import suites
 from ..proofs.guest_tests import chosen, groups, kselftests
 from ..proofs.mutants import named, sample, without_emulation
 from ..proofs.tools_tests import run_own_tests
-from ..trees.targets import CRYPTSETUP, DEFAULT, NATIVE, NATIVE_DEBUG, Target, get_target
+from ..trees.series import Tree
+from ..trees.targets import CRYPTSETUP, DEFAULT, NATIVE, NATIVE_DEBUG, Target, get_target, top_of_stack
 from .machines import make_machine, module_at, patched_cryptsetup, with_steps
 from .request import EMULATED, Add, Request
 
@@ -86,7 +87,7 @@ def _some_checks(targets: Sequence[Target], request: Request, wanted: set[str]) 
     _trees(targets, request)
     checks = source_checks(python_env(), BUILD / "check.log")
     for target in targets:
-        checks += queue_checks(target, request.base(target), python_env(), quick=False)
+        checks += queue_checks(target, request.base(target), python_env(), False, _kernel_of(target, request))
     names = {each.name for each in checks}
     if not wanted <= names:
         unknown = ", ".join(sorted(wanted - names))
@@ -97,7 +98,12 @@ def _some_checks(targets: Sequence[Target], request: Request, wanted: set[str]) 
 def test(request: Request) -> int:
     """Checks, the tools' tests, and the guest tests on the debug kernels; status 1 when anything failed."""
     targets = request.targets()
-    kernels = [target for target in targets if target.is_kernel]
+    # What lies between the lowest and the uppermost queue of a stack is in the tree of the uppermost one.
+    kernels = [
+        target
+        for target in targets
+        if target.is_kernel and (request.target_name or not target.below or target == top_of_stack(target))
+    ]
     ensure_packages("base", "build", "check", "coccinelle", "cryptsetup", "guest", "report")
     pool = ThreadPoolExecutor(1)  # for the kernels: the checks leave one CPU idle most of the time
     begun: list[Future[None]] = []
@@ -125,10 +131,21 @@ def test(request: Request) -> int:
 
 def _kernels(targets: Sequence[Target], request: Request) -> None:
     """Build the kernels of make test: all are configured first, because the checks wait for that."""
-    trees = [request.tree(target) for target in targets]
+    trees = {tree.target.name: tree for tree in (_kernel_of(each, request) or request.tree(each) for each in targets)}
     for step in (prepare_kernel, build_kernel):
-        for tree in trees:
+        for tree in trees.values():
             step(tree, tree.target.tested)
+
+
+def _kernel_of(target: Target, request: Request) -> Tree | None:
+    """Whose kernel it is that is not the target's own: unless one is named, the uppermost of a stack has it for all.
+
+    None where the queues above cannot be applied.
+    """
+    if not request.target_name and top_of_stack(target) != target:
+        with suppress(UserError):
+            return request.tree(top_of_stack(target))
+    return None
 
 
 def _build_packages(targets: Sequence[Target]) -> set[str]:
@@ -159,7 +176,7 @@ def _trees(targets: Sequence[Target], request: Request) -> Counts:
 
 
 def _check(target: Target, request: Request, quick: bool) -> Counts:
-    return check_queue(target, request.base(target), python_env(), quick)
+    return check_queue(target, request.base(target), python_env(), quick, _kernel_of(target, request))
 
 
 def _build_cryptsetup(request: Request) -> Counts:
@@ -169,12 +186,12 @@ def _build_cryptsetup(request: Request) -> Counts:
 
 def _in_guests(target: Target, request: Request) -> Counts:
     """Build what the guest tests of a target need, and run them."""
-    made = request.tree(target)
+    made, kernel = request.tree(target), _kernel_of(target, request)
     if target.below:
-        machine = make_machine(request, made, target.tested, ("series",))
+        machine = make_machine(request, made, target.tested, ("series",), kernel_of=kernel)
         return suites.selftest(machine, True, "series", chosen(kselftests(), OF_SECTORS))
     if target.defects:
-        machine = make_machine(request, made, target.tested, ("base", "series"))
+        machine = make_machine(request, made, target.tested, ("base", "series"), kernel_of=kernel)
         return suites.test_fixes(machine, target.defects)
     wrong = sample(target)
     machine = make_machine(request, made, target.tested, ("base", "series"), wrong)

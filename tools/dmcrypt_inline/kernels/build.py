@@ -256,13 +256,22 @@ def make_module(kernel: Kernel | Prepared, directory: Path, log: Path, *argument
     return _make(kernel.objects, log, f"M={directory}", *kernel.arch.arguments, *arguments, timeout=timeout)
 
 
-def write_kbuild(directory: Path, objects: Sequence[str]) -> None:
-    """Let `directory` be where these objects are made; private headers are those of drivers/md.
+def write_kbuild(directory: Path, objects: Sequence[str], source: Path | None = None) -> None:
+    """Let `directory` be where these objects are made, from files in it or in directories of the kernel's names.
 
+    Headers in it come before those of the kernel `source`; private ones are those beside the files, and of drivers/md.
     Line numbers are for traces: they change nothing of the code.
     """
-    text = f"obj-m := {' '.join(objects)}\nccflags-y := -g -fdebug-prefix-map={directory}/= -I$(srctree)/drivers/md\n"
-    (directory / "Kbuild").write_text(text)
+    private = ["-I$(srctree)/drivers/md"]
+    ahead = ""
+    if source:
+        (directory / "include").mkdir(exist_ok=True)
+        ahead = f"LINUXINCLUDE := -I{directory}/include $(LINUXINCLUDE)\n"
+        places = sorted({path.parent.relative_to(directory) for path in directory.rglob("*.[chS]")})
+        places = [place for place in places if place.parts[:1] != ("include",)]  # they are not included by their names
+        private += [f"-I{top / each}" for each in places for top in (directory, source) if (top / each).is_dir()]
+    text = f"obj-m := {' '.join(objects)}\nccflags-y := -g -fdebug-prefix-map={directory}/= {' '.join(private)}\n"
+    (directory / "Kbuild").write_text(f"{ahead}{text}asflags-y := $(ccflags-y)\n" if source else text)
 
 
 def _make(directory: Path, log: Path, *arguments: str, env: dict[str, str] | None = None, timeout: float = HOUR) -> str:

@@ -17,6 +17,7 @@ UNFINISHED = re.compile(r"\b(WIP|TODO|FIXME|TBD|XXX)\b|^(fixup|squash|amend)!|\*
 HISTORY = re.compile(
     r"^\W*(change(s|log)?\b.*\b(since|in|from|to) v\d+\b(?!\.\d).*|(change-?log|history|v\d+)\W*:.*)$", re.M | re.I
 )
+STAND_IN = "NOT FOR MERGING: "  # what is in the tree by the time the queue is merged, or for measuring
 INDEX = re.compile(r"^index ([0-9a-f]+)\.\.([0-9a-f]+)", re.M)
 
 
@@ -60,7 +61,7 @@ def patch_problems(text: str, number: int, total: int, authors: Sequence[str], p
         problems.append(f"From: is {mail.author}, expected {' or '.join(authors)}")
     if SIGNED_OFF.search(text):
         problems.append("it has a Signed-off-by; signing off is for the person who sends")
-    if prefixes and not mail.summary.startswith(prefixes):
+    if prefixes and not mail.summary.removeprefix(STAND_IN).startswith(prefixes):
         problems.append(f"the subject starts with none of {', '.join(p.strip() for p in prefixes)}: {mail.summary}")
     body = BELOW.split(mail.body)[0]
     if not TRAILER.sub("", body).strip():

@@ -62,13 +62,11 @@ class Target:
     a stacked queue.
 
     Of kernels only: `source` is the file that variants replace, `beside` those of further modules that come with
-    it, `compiled` what else the queue changes, which is only compiled; `fragments` maps a flavour to its config
-    fragments, later ones winning; `mend` is a patch without which kernels do not run on every host, for the
-    sources that they are built from alone, `measuring` a directory of patches for those of the flavour MEASURED;
-    `has_flags` says that the base
-    knows the flags, the queue being fixes; `defects` names the kselftests that find the base
-    wrong, `lacks` those that have nothing to test in this kernel, and `lacks_natively` those that need
-    what its NATIVE flavour has not: only they may skip. Of a `draft` nothing is checked or tested unless it is named.
+    it; `fragments` maps a flavour to its config fragments, later ones winning; `mend` is a patch without which kernels
+    do not run on every host, for the sources that they are built from alone, `measuring` a directory of patches for
+    those of the flavour MEASURED; `has_flags` says that the base knows the flags, the queue being fixes; `defects`
+    names the kselftests that find the base wrong, `lacks` those that have nothing to test in this kernel, and
+    `lacks_natively` those that need what its NATIVE flavour has not: only they may skip.
     """
 
     name: str
@@ -88,7 +86,6 @@ class Target:
     below: str = ""
     source: str = ""
     beside: tuple[str, ...] = ()
-    compiled: tuple[str, ...] = ()
     fragments: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     mend: Path | None = None
     measuring: Path | None = None
@@ -96,7 +93,6 @@ class Target:
     defects: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     lacks_natively: tuple[str, ...] = ()
-    draft: bool = False
 
     def lacking(self, flavour: str) -> tuple[str, ...]:
         """The kselftests that may skip on a kernel of this flavour."""
@@ -106,11 +102,6 @@ class Target:
     def replaced(self) -> tuple[str, ...]:
         """All files that variants replace."""
         return (self.source, *self.beside)
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """All files that a queue may change and a check compiles."""
-        return (*self.replaced, *self.compiled)
 
     @property
     def tested(self) -> str:
@@ -126,7 +117,7 @@ class Target:
 # Trees of other times spell the device mapper otherwise.
 LINUX_PREFIXES = (
     *("dm: ", "dm crypt: ", "dm-crypt: ", "dm audit: ", "dm-audit: "),
-    *("crypto: ", "Documentation: ", "selftests: "),
+    *("crypto: ", "lib/crypto: ", "Documentation: ", "selftests: "),
 )
 LINUX_PRODUCTS = (
     *("*.o", "*.a", "*.ko", "*.cmd", "*.mod", "*.mod.c", "modules.order", "Module.symvers"),
@@ -222,7 +213,6 @@ TARGETS: dict[str, Target] = {
             prefixes=LINUX_PREFIXES,
             abi={"drivers/md/dm-crypt.c": (".version = {1, 29, 0},",)},
             source="drivers/md/dm-crypt.c",
-            compiled=("drivers/md/dm-audit.c", "drivers/md/dm.c"),
             fragments=linux_fragments(CONFIG / "linux-7.3.config", without=("preempt_none",))  # x86 gave it up
             | {
                 NATIVE_DEBUG: (
@@ -303,7 +293,7 @@ TARGETS: dict[str, Target] = {
 }
 
 
-def _stack(below: str, name: str, directory: Path, *compiled: str, draft: bool = False) -> None:
+def _stack(below: str, name: str, directory: Path) -> None:
     """Add the queue in `directory`, on top of the queue of `below`, and in all else what that is."""
     under = TARGETS[below]
     TARGETS[name] = replace(
@@ -315,15 +305,13 @@ def _stack(below: str, name: str, directory: Path, *compiled: str, draft: bool =
         cover=directory / "cover-letter.txt",
         blobs={},
         below=below,
-        compiled=(*under.compiled, *compiled),
-        draft=draft,
         defects=(),
     )
 
 
 _stack("linux-7.3", "linux-7.3-speed", REPO / "speed")
-_stack("linux-7.3-speed", "linux-7.3-library", REPO / "speed" / "library", "lib/crypto/aes.c", draft=True)
-_stack("linux-7.3-library", "linux-7.3-units", REPO / "speed" / "units", draft=True)
+_stack("linux-7.3-speed", "linux-7.3-library", REPO / "speed" / "library")
+_stack("linux-7.3-library", "linux-7.3-units", REPO / "speed" / "units")
 
 
 def stack_below(target: Target) -> list[Target]:

@@ -10,7 +10,7 @@ from small import SOURCE, committed, make_queue
 
 from dmcrypt_inline.checks import linux
 from dmcrypt_inline.checks.checklist import Failed, Queue
-from dmcrypt_inline.kernels.build import HOST, Prepared
+from dmcrypt_inline.kernels.build import HOST, USER_MODE, Prepared
 
 BASE = "int version = 21;\n"
 SERIES = "int version = 22;\n"
@@ -104,18 +104,34 @@ def test_the_probe_hides_no_defect_of_its_kind(queue: Queue) -> None:
 
 
 def test_a_file_that_is_not_built_is_named(queue: Queue) -> None:
-    with pytest.raises(Failed, match=r"it changes else\.c, which this check does not build"):
-        linux._each_builds(committed(queue, "else.c", "int x;\n"), "fast")
+    with pytest.raises(Failed, match=r"it changes else\.awk, which this check does not build"):
+        linux._each_builds(committed(queue, "else.awk", "int x;\n"), "fast")
 
 
 def test_a_file_beside_the_driver_is_compiled(queue: Queue) -> None:
     path = "drivers/md/dm-audit.c"
     before = committed(queue, path, "int x;\n").applied().series
     tree = committed(queue, path, "// SAYS: dm-audit.c:1:1: warning: no good\n").applied()
-    made = replace(tree, target=replace(tree.target, compiled=(path,)), base=before)
     with pytest.raises(Failed) as caught:
-        linux._each_builds(replace(queue, tree=made), "fast")
+        linux._each_builds(replace(queue, tree=replace(tree, base=before)), "fast")
     assert str(caught.value) == "0001-dm-crypt-bump-the-version.patch: dm-audit.c: warning: no good"
+
+
+def test_a_changed_header_is_compiled_with_what_the_queue_changes(queue: Queue) -> None:
+    before = committed(queue, SOURCE, BASE)
+    after = committed(committed(before, SOURCE, BASE + WARNS.format(2)), "include/x.h", "int x;\n").applied()
+    with pytest.raises(Failed, match="no good"):
+        linux._each_builds(replace(queue, tree=replace(after, base=before.applied().series)), "fast")
+
+
+def test_what_is_for_another_processor_is_left_to_its_kernels(
+    queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = committed(queue, "lib/x86/fast.c", "int int;\n")
+    with pytest.raises(Failed, match="it does not build"):
+        linux._each_builds(found, "fast")
+    monkeypatch.setattr(linux, "prepare_kernel", lambda *_: Prepared(tmp_path, tmp_path, "", USER_MODE))
+    linux._each_builds(found, "fast")
 
 
 @pytest.mark.parametrize("name", ["__udivdi3", "__udivmoddi4", "__aeabi_ldivmod"])
