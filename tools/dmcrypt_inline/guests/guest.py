@@ -60,6 +60,7 @@ EMULATED_ARGS = (
 # The consoles of User-Mode Linux. "stderr" is one for the boot only; afterwards the first of the others writes there.
 MESSAGES = ("stderr=1", "con=null", "con0=null,fd:2")  # to standard error
 TERMINAL = ("con=null", "con0=fd:0,fd:1")  # the caller's is the console
+SHARED_MEMORY = Path("/dev/shm")
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def run_guest(
     with watch:
         try:
             # The kernel's console is the program's standard error.
-            run(argv, log=console, timeout=timeout, env={"TMPDIR": str(out / "tmp")}, check=False)
+            run(argv, log=console, timeout=timeout, env={"TMPDIR": _for_memory(out, memory)}, check=False)
         except CommandError as error:
             if error.completed.seconds < timeout:
                 raise
@@ -207,7 +208,7 @@ def open_shell(
     else:
         argv = _virtme_run(kernel, share, accel=accel, cpus=cpus, memory=memory)
         argv += ["--qemu-opts", *_append(SHELL, kernel_args), *(() if accel == "kvm" else ("-cpu", CPU))]
-    subprocess.run(argv, env={**os.environ, "TMPDIR": str(out / "tmp")}, check=False)
+    subprocess.run(argv, env={**os.environ, "TMPDIR": _for_memory(out, memory)}, check=False)
     if _status(share / "status") is None:
         raise UserError("the guest ended before its shell did")
 
@@ -225,6 +226,7 @@ def _user_mode(kernel: Kernel, script: str, out: Path, memory: str, arguments: S
         kernel.image,
         f"mem={memory}",
         *("root=none", "rootfstype=hostfs", "rootflags=/", "ro"),
+        "seccomp=auto",  # what is faster than ptrace, where kernel and host know it
         *(f"uml_dir={out}/uml/", "umid=guest"),  # so the pid file is uml/guest/pid
         f'init="{INIT}"',
         # What the kernel does not know and has a "=" becomes part of init's environment.
@@ -232,6 +234,14 @@ def _user_mode(kernel: Kernel, script: str, out: Path, memory: str, arguments: S
         f"guest_script={script}",
         *arguments,
     ]
+
+
+def _for_memory(out: Path, memory: str) -> str:
+    """Where User-Mode Linux keeps the file that is its memory: where nothing writes it to a disk, if it has room."""
+    size = int(memory[:-1]) << {"M": 20, "G": 30}[memory[-1]]
+    usable = SHARED_MEMORY.is_dir() and not os.statvfs(SHARED_MEMORY).f_flag & os.ST_NOEXEC
+    roomy = usable and shutil.disk_usage(SHARED_MEMORY).free >= 2 * size
+    return str(SHARED_MEMORY if roomy else out / "tmp")
 
 
 def _append(script: str, kernel_args: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from guests import stand_in, user_mode
 
 from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.guests import machine
+from dmcrypt_inline.guests import guest, machine
 from dmcrypt_inline.guests.guest import GuestResult, open_shell, run_guest
 from dmcrypt_inline.guests.machine import Machine
 from dmcrypt_inline.kernels.build import Kernel
@@ -177,3 +177,11 @@ def test_a_shell_knows_its_terminal(kernel: Kernel, tmp_path: Path, monkeypatch:
 def test_a_shell_wants_a_terminal(kernel: Kernel, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="needs a terminal"):
         open_shell(kernel, out=tmp_path / "run", accel="tcg", inputs={}, env={})
+
+
+def test_memory_is_on_no_disk_where_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guest, "SHARED_MEMORY", tmp_path)
+    assert guest._for_memory(tmp_path / "run", "1M") == str(tmp_path)
+    assert guest._for_memory(tmp_path / "run", "9999999G") == str(tmp_path / "run" / "tmp")
+    monkeypatch.setattr(guest, "SHARED_MEMORY", tmp_path / "none")
+    assert guest._for_memory(tmp_path / "run", "1M") == str(tmp_path / "run" / "tmp")
