@@ -18,7 +18,6 @@ from ..common.run import CommandError, run
 from ..kernels.build import USER_MODE, Prepared, make_module, prepare_kernel, write_kbuild
 from ..report import figures
 from ..trees import selftests
-from ..trees.mails import STAND_IN, parse_mail
 from ..trees.series import Tree
 from ..trees.targets import COMPILE_ONLY, CROSS_COMPILE_ONLY
 from .checklist import Check, Failed, Queue, Skipped, fail_if
@@ -28,6 +27,8 @@ BUILT_ELSEWHERE = ("Documentation/", "MAINTAINERS", "tools/testing/selftests/")
 CONFIGURED = ("Kconfig", "Makefile")  # kernels are configured from the whole queue's
 CODE = (".c", ".S")
 NO_HISTORY = ("UNKNOWN_COMMIT_ID",)  # a tree of one commit: what Fixes: names cannot be looked up
+ADDED = re.compile(r"^--- /dev/null\n\+\+\+ b/(.*)", re.M)
+MAINTAINED = re.compile(r"^F:\t(.*/)$", re.M)
 DIAGNOSTIC = re.compile(r"\b(warning|error):")
 # For sparse 0.6.4, which knows none of these. The trees and clang's own headers use them: the first makes newer trees
 # refuse sparse, and after an error in a header sparse says nothing more of the driver.
@@ -80,20 +81,22 @@ def _configure(queue: Queue) -> None:
 def checkpatch(queue: Queue, patches: Sequence[Path], *ignored: str) -> None:
     """The target's own checkpatch over patch files, CHECK messages included; nothing but `ignored` is allowed.
 
-    What is not for merging may add files that nobody maintains.
+    Files may be added below directories that MAINTAINERS has.
     Where the user's repository has the history, the commits that are named must be in it.
     """
     tree = queue.applied()
     objects = _history(tree, queue.log)
     ignored = ignored if objects else (*ignored, *NO_HISTORY)
     script = tree.path / "scripts" / "checkpatch.pl"
+    maintainers = (tree.path / "MAINTAINERS").read_text() if (tree.path / "MAINTAINERS").is_file() else ""
+    directories = tuple(MAINTAINED.findall(maintainers))
     # HOME: a .checkpatch.conf of the user's must not decide. PATH: checkpatch runs a Python script with modules.
     env = {"HOME": str(tree.path), "PATH": f"{host.python_env() / 'bin'}:{os.environ['PATH']}"}
     env |= {"GIT_ALTERNATE_OBJECT_DIRECTORIES": objects} if objects else {}
 
     def judge(patch: Path) -> str:
-        stand_in = parse_mail(patch.read_text()).summary.startswith(STAND_IN)
-        allowed = ",".join((*ignored, *(["FILE_PATH_CHANGES"] if stand_in else [])))
+        maintained = all(path.startswith(directories) for path in ADDED.findall(patch.read_text()))
+        allowed = ",".join((*ignored, *(["FILE_PATH_CHANGES"] if maintained else [])))
         ignoring = ["--ignore", allowed] if allowed else []  # checkpatch takes no empty list
         argv = ["perl", str(script), "-q", "--strict", "--show-types", *ignoring, str(patch)]
         done = run(argv, log=queue.log, timeout=300, cwd=tree.path, env=env, check=False)
