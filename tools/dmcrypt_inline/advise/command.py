@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 
 from ..common.errors import UserError
-from . import judge, looking, screen
+from . import applying, judge, looking, screen
+from .applying import YES, Person
 from .system import System
 
 PROGRAM = "dmcrypt-inline"
@@ -15,14 +16,19 @@ SUMMARY = "do no_read_workqueue and no_write_workqueue help on this machine, are
 DESCRIPTION = """\
 Look at every open dm-crypt mapping, what it lies on, what is stored for the
 next boot, and at the running kernel; say what to do, why, and how to take it
-back. Nothing is changed. No key is ever read. As a user
+back. Only --apply and --undo change anything. No key is ever read. As a user
 it sees less, and says what it did not see.
 """
 EPILOG = """\
 exit status:
-  0  nothing to do (also: no mapping is open)
+  0  nothing to do (also: no mapping is open); with --apply, --undo: done
   1  something is advised
-  2  for a mapping, it cannot be told; or the command line is wrong
+  2  for a mapping, it cannot be told; the command line is wrong; with --apply,
+     --undo: refused or failed
+
+files:
+  /var/lib/dmcrypt-inline/NAME  what --apply changed, for --undo: flags and
+                                /etc/crypttab, no LUKS header
 """
 
 
@@ -30,13 +36,26 @@ def add_arguments(stage: argparse.ArgumentParser) -> None:
     """Give a parser the arguments of advise."""
     stage.description, stage.epilog = DESCRIPTION, EPILOG
     stage.formatter_class = argparse.RawDescriptionHelpFormatter
-    stage.add_argument("--json", action="store_true", help="for scripts")
+    what = stage.add_mutually_exclusive_group()
+    what.add_argument("--json", action="store_true", help="for scripts")
+    text = "do what is advised for a mapping: header or crypttab, and what is open; what is changed is kept"
+    what.add_argument("--apply", metavar="NAME", help=text)
+    what.add_argument("--undo", metavar="NAME", help="take back what --apply changed")
+    stage.add_argument("--yes", action="store_true", help="do not ask before a change")
+    text = "for cryptsetup, in place of a passphrase, which it asks for itself"
+    stage.add_argument("--key-file", default="", metavar="FILE", help=text)
 
 
-def run(json: bool, *, system: System | None = None) -> int:
+def run(
+    json: bool, apply: str | None, undo: str | None, yes: bool, key_file: str, *, system: System | None = None
+) -> int:
     """Carry out the command line; returns the exit status, as EPILOG has it."""
     system = system or System()
+    person = Person(say=_say, confirm=(lambda _: YES) if yes else _ask, key_file=key_file)
     try:
+        if name := apply or undo:
+            (applying.apply if apply else applying.undo)(system, name, person)
+            return 0
         facts = looking.look(system)
         verdicts = judge.judge(facts)
         sys.stdout.write((screen.as_json if json else screen.text)(facts, verdicts))
@@ -61,3 +80,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run(**given)
     except KeyboardInterrupt:
         return 130
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _ask(question: str) -> str:
+    try:
+        return input(question)
+    except EOFError:
+        return ""

@@ -38,7 +38,9 @@ def _mapping(found: Found, verdict: Verdict) -> list[str]:
         for number, each in enumerate(texts):
             lines += _wrapped(f"  {mark if number == 0 else '':8}", each)
     if verdict.advice in (SET, TAKE_BACK):
-        for mark, commands in (("do", verdict.do), ("undo", verdict.undo)):
+        do = (f"dmcrypt-inline advise --apply {verdict.name}, which is:", *verdict.do)
+        undo = (f"dmcrypt-inline advise --undo {verdict.name}, which is:", *verdict.undo)
+        for mark, commands in (("do", do), ("undo", undo)):
             for number, command in enumerate(commands):
                 lines += _wrapped(f"  {mark if number == 0 else '':8}", command)
     return lines

@@ -30,11 +30,6 @@ class Line:
         """The words of the table among its options."""
         return known(self.options)
 
-    @property
-    def random_key(self) -> bool:
-        """Whether each boot has another key: nothing can be refreshed, and a plain opening makes it anew."""
-        return self.key in ("/dev/urandom", "/dev/random", "/dev/hwrng")
-
 
 @dataclass(frozen=True)
 class Stored:
