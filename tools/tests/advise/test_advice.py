@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
 from machines import MACHINES, load, machine
 
-from dmcrypt_inline.advise import ciphers, command, disks, initramfs, judge, kernel, looking, mappings, screen, stored
+from dmcrypt_inline.advise import (
+    ciphers,
+    command,
+    disks,
+    initramfs,
+    judge,
+    kernel,
+    looking,
+    manual,
+    mappings,
+    screen,
+    stored,
+)
 from dmcrypt_inline.advise.judge import CANNOT_TELL, FIX_FIRST, LEAVE, SET, TAKE_BACK, Verdict
 from dmcrypt_inline.advise.mappings import DISCARD, READ, WRITE
 from dmcrypt_inline.advise.system import System
+from dmcrypt_inline.common.paths import TOOLS
 
 LAPTOP = "debian-12-laptop"
 UUID = "11111111-2222-3333-4444-555555555555"
@@ -212,3 +227,21 @@ def test_a_kernel_that_may_have_a_fix_is_no_reason_to_refuse(tmp_path: Path) -> 
     assert (set(fast.doubted), fast.refused) == ({READ}, {})
     assert "asserted by others, not measured by us" in slow.reasons[0]
     assert "virtual" in guest.reasons[0]
+
+
+def test_the_manual_page_is_that_of_the_help() -> None:
+    kept = (TOOLS / "man/dmcrypt-inline-advise.8").read_text()
+    assert kept == manual.page(), "python3 -m dmcrypt_inline.advise.manual > man/dmcrypt-inline-advise.8"
+
+
+def test_completion_knows_the_options() -> None:
+    stage = argparse.ArgumentParser()
+    command.add_arguments(stage)
+    offered = re.findall(r"--[a-z-]+", (TOOLS / "completion/dmcrypt-inline").read_text())
+    assert set(offered) == set(re.findall(r"--[a-z-]+", stage.format_help()))
+
+
+def test_it_imports_the_standard_library_alone() -> None:
+    for source in ROOM.glob("*.py"):
+        for line in re.findall(r"^\s*(?:from|import) (\S+)", source.read_text(), re.MULTILINE):
+            assert line.startswith(".") or line.partition(".")[0] in sys.stdlib_module_names, (source, line)
