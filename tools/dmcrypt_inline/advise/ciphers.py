@@ -66,7 +66,7 @@ def serving(system: System, cipher: str) -> Driver | None:
     """The driver of the highest priority of that name, None where /proc/crypto has none."""
     entries = parse(system.read("/proc/crypto") or "")
     wanted = algorithm(cipher)
-    fitting = [it for it in entries if wanted in (it.name, it.driver) and not it.internal]
+    fitting = [it for it in entries if wanted in (it.name, it.driver)]
     if not fitting:
         return None
     best = max(fitting, key=lambda it: it.priority)

@@ -98,6 +98,8 @@ def _judge(found: Found, facts: Facts) -> Verdict:
         advice = FIX_FIRST if good & refused.keys() else CANNOT_TELL if good & doubted.keys() else LEAVE
     elif flags - forced <= in_force & found.stored.next_boot:
         flags, advice = frozenset(), DONE
+    if any(segment.integrity for segment in found.mapping.segments):
+        notes.append("a refresh resets --integrity-no-journal too: give it again if you use it")
     conflicts = _conflicts(found, forced)
     verdict = Verdict(name, advice, flags, (*reasons, *notes), refused, doubted, conflicts, _sectors(found))
     return _with_commands(found, verdict)
@@ -110,8 +112,8 @@ def _cannot_judge(found: Found, facts: Facts) -> tuple[str, str] | None:
         return CANNOT_TELL, "its table could not be seen: run this as root"
     if not facts.kernel.has_flags:
         return LEAVE, "this kernel does not know the flags: 5.9 and later do"
-    if stored.requirements:
-        return LEAVE, f"the header says {stored.requirements}: let that end first"
+    if stored.hinders:
+        return LEAVE, f"the header says {stored.hinders}: to be ended, or set by hand, first"
     if mapping.kind == "LUKS2" and stored.header is None:
         return CANNOT_TELL, "its LUKS2 header could not be read: is it elsewhere (--header)?"
     if not found.stack.disks:
@@ -212,7 +214,7 @@ def _sectors(found: Found) -> tuple[str, ...]:
         return (*texts, "begin or size is no multiple of 4096 bytes: it cannot be changed without moving the data")
     return (
         *texts,
-        f"with a backup: cryptsetup reencrypt --sector-size {BIG} --active-name {found.mapping.name} (hours)",
+        f"while it is open, with a backup: cryptsetup reencrypt --sector-size {BIG} --active-name {found.mapping.name}",
         "the file system must have blocks of 4096 or more, and what is on top (a virtual machine's disk, a partition"
         " table) must not insist on 512",
     )

@@ -46,6 +46,8 @@ def refreshes(found: Found, old: State, new: State) -> list[list[str]]:
     if not can_refresh(found):
         return []
     begin = ["cryptsetup", "refresh", name]
+    if kind == "LUKS2" and not found.mapping.segments[0].keyring:
+        begin.append("--disable-keyring")  # the key stays where it is
     if kind == "LUKS1" or new.header is None:
         return [[*begin, *as_options(new.table)]] if new.table != old.table else []
     calls, table = [], old.table

@@ -36,7 +36,7 @@ class Stored:
     """Words of the table by where they are stored; None where there is no such place, or it was not seen.
 
     `line`: of /etc/crypttab. `image`: the initramfs that opens the mapping, "" where none that was seen does.
-    `requirements`: what the header says is unfinished, such as a reencryption.
+    `hinders`: what the header has that is not to be touched, such as an unfinished reencryption.
     """
 
     header: frozenset[str] | None = None
@@ -44,7 +44,7 @@ class Stored:
     command_line: frozenset[str] | None = None
     in_image: frozenset[str] | None = None
     image: str = ""
-    requirements: str = ""
+    hinders: str = ""
 
     @property
     def next_boot(self) -> frozenset[str]:
@@ -72,11 +72,16 @@ def parse_crypttab(text: str) -> list[Line]:
     return found
 
 
-def parse_dump(text: str) -> tuple[frozenset[str], str]:
-    """Flags and requirements in what `cryptsetup luksDump` prints."""
-    said = dict(re.findall(r"^(Flags|Requirements):[ \t]*(.*)$", text, re.MULTILINE))
-    flags = frozenset(HEADER_WORDS[word] for word in said.get("Flags", "").split() if word in HEADER_WORDS)
-    return flags, said.get("Requirements", "").strip()
+def parse_dump(text: str) -> tuple[frozenset[str], str, str]:
+    """Flags, what stands in the way of changing them, and the UUID, in what `cryptsetup luksDump` prints.
+
+    In the way are requirements, and flags that are not known here, which a change would lose.
+    """
+    said = dict(re.findall(r"^(UUID|Flags|Requirements):[ \t]*(.*)$", text, re.MULTILINE))
+    words = [] if "(no flags)" in said.get("Flags", "") else said.get("Flags", "").split()
+    flags = frozenset(HEADER_WORDS[word] for word in words if word in HEADER_WORDS)
+    hinders = [*said.get("Requirements", "").split(), *(word for word in words if word not in HEADER_WORDS)]
+    return flags, " ".join(hinders), said.get("UUID", "").strip()
 
 
 def parse_command_line(text: str, uuid: str) -> frozenset[str] | None:
@@ -112,12 +117,13 @@ def _belongs(line: Line, mapping: Mapping) -> bool:
 
 def look(system: System, mapping: Mapping, image: tuple[str, dict[str, str]]) -> Stored:
     """What is stored for a mapping. `image`: what initramfs.look gave."""
-    header, requirements = None, ""
+    header, hinders = None, ""
     if mapping.kind == "LUKS2":
         device = header_device(system, mapping)
         dump = system.ask(("cryptsetup", "luksDump", device), f"header of {mapping.name}") if device else None
         if dump is not None:
-            header, requirements = parse_dump(dump)
+            flags, hinders, uuid = parse_dump(dump)
+            header = flags if uuid == mapping.uuid else None  # else one that was left there: the real one is elsewhere
     lines = parse_crypttab(system.read(CRYPTTAB, wanted="crypttab") or "")
     place, texts = image
     copies = [line for name in initramfs.CRYPTTABS for line in parse_crypttab(texts.get(name, ""))]
@@ -133,5 +139,5 @@ def look(system: System, mapping: Mapping, image: tuple[str, dict[str, str]]) ->
         command_line=None if general and (line or copy) else said,  # a crypttab comes before what names no volume
         in_image=copy.words if copy else None,
         image=place if copy else "",
-        requirements=requirements,
+        hinders=hinders,
     )

@@ -75,7 +75,9 @@ def test_the_screen_of_a_machine(path: Path, tmp_path: Path) -> None:
         ({"aes-xts-plain64": "aes-cbc-eboiv"}, FIX_FIRST, set()),
         ({"1 allow_discards": "1 integrity:32:aead", "6.1.119-1": "7.3.4-1"}, SET, {WRITE}),
         ({"(no flags)\n\nData": "(no flags)\nRequirements:\tonline-reencrypt\n"}, LEAVE, set()),
+        ({"Flags:       \t(no flags)": "Flags:       \tno-journal"}, LEAVE, set()),
         ({"luksDump /dev/nvme0n1p3": "other"}, CANNOT_TELL, set()),
+        ({"UUID:          \t1": "UUID:          \t9"}, CANNOT_TELL, set()),
     ],
 )
 def test_the_verdict_follows_what_is_found(
@@ -211,9 +213,9 @@ def test_the_kernel_s_command_line(text: str, words: set[str] | None) -> None:
 
 
 def test_a_header_s_flags() -> None:
-    text = "Flags:       \tallow-discards no-read-workqueue \nRequirements:\tonline-reencrypt\n"
-    assert stored.parse_dump(text) == (frozenset({DISCARD, READ}), "online-reencrypt")
-    assert stored.parse_dump("Flags:       \t(no flags)\n\nother") == (frozenset(), "")
+    text = "UUID:\tabc\nFlags:\tallow-discards no-read-workqueue no-journal \nRequirements:\tonline-reencrypt\n"
+    assert stored.parse_dump(text) == (frozenset({DISCARD, READ}), "online-reencrypt no-journal", "abc")
+    assert stored.parse_dump("Flags:       \t(no flags)\n\nother") == (frozenset(), "", "")
 
 
 def test_sectors_that_cannot_be_changed_in_place(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from dmcrypt_inline.common.errors import UserError
 
 TABLE = "dmsetup table --target crypt"
 LUKS1 = "ubuntu-22.04-raid"
+UUID = "11111111-2222-3333-4444-555555555555"
 NAME = "nvme0n1p3_crypt"
 DUMP = "cryptsetup luksDump /dev/nvme0n1p3"
 READ, WRITE = "--perf-no_read_workqueue", "--perf-no_write_workqueue"
@@ -45,7 +46,7 @@ class Cryptsetup:
             return 2
         given = [word for word, (option, _, _) in OPTIONS.items() if option in argv]
         if "--persistent" in argv:
-            self.said[DUMP] = "Flags: " + " ".join(OPTIONS[word][1] for word in given)
+            self.said[DUMP] = f"UUID: {UUID}\nFlags: " + " ".join(OPTIONS[word][1] for word in given)
         kept = [word for word, (_, name, _) in OPTIONS.items() if name in self.said.get(DUMP, "")]
         words = sorted({*given, *kept})
         base = self.said[TABLE].split()[:9]
@@ -79,7 +80,14 @@ def test_luks2_keeps_every_flag_where_it_was_and_is_taken_back(luks2: Cryptsetup
     applying.undo(luks2.system, NAME, luks2.person())
     assert files(tmp_path) == before
     assert luks2.said[TABLE].split() == said[TABLE].split()
-    assert luks2.said[DUMP].split() == ["Flags:"]
+    assert luks2.said[DUMP].split() == ["UUID:", UUID, "Flags:"]
+
+
+def test_a_key_that_is_not_in_the_keyring_stays_out_of_it(tmp_path: Path) -> None:
+    changed = {":64:logon:cryptsetup:11111111-2222-3333-4444-555555555555-d0": "0" * 128}
+    luks2 = Cryptsetup(machine("debian-12-laptop", tmp_path, changed))
+    applying.apply(luks2.system, NAME, luks2.person())
+    assert all("--disable-keyring" in call for call in luks2.calls)
 
 
 def test_luks1_keeps_them_in_crypttab(tmp_path: Path) -> None:
