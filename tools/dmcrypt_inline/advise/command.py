@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 
 from ..common.errors import UserError
-from . import applying, judge, looking, screen
+from . import applying, judge, looking, measuring, screen
 from .applying import YES, Person
 from .system import System
 
@@ -21,10 +22,10 @@ it sees less, and says what it did not see.
 """
 EPILOG = """\
 exit status:
-  0  nothing to do (also: no mapping is open); with --apply, --undo: done
+  0  nothing to do (also: no mapping is open); with options: done
   1  something is advised
-  2  for a mapping, it cannot be told; the command line is wrong; with --apply,
-     --undo: refused or failed
+  2  for a mapping, it cannot be told; the command line is wrong; with options:
+     refused or failed
 
 files:
   /var/lib/dmcrypt-inline/NAME  what --apply changed, for --undo: flags and
@@ -40,19 +41,33 @@ def add_arguments(stage: argparse.ArgumentParser) -> None:
     what.add_argument("--json", action="store_true", help="for scripts")
     text = "do what is advised for a mapping: header or crypttab, and what is open; what is changed is kept"
     what.add_argument("--apply", metavar="NAME", help=text)
+    text = "default path against each flag, on the disk of a mapping, which is only read; writes on a RAM disk"
+    what.add_argument("--measure", metavar="NAME", help=text)
     what.add_argument("--undo", metavar="NAME", help="take back what --apply changed")
+    stage.add_argument("--seconds", type=float, default=120.0, help="how long --measure takes (default: %(default)g)")
     stage.add_argument("--yes", action="store_true", help="do not ask before a change")
     text = "for cryptsetup, in place of a passphrase, which it asks for itself"
     stage.add_argument("--key-file", default="", metavar="FILE", help=text)
 
 
 def run(
-    json: bool, apply: str | None, undo: str | None, yes: bool, key_file: str, *, system: System | None = None
+    *,
+    json: bool = False,
+    apply: str | None = None,
+    undo: str | None = None,
+    measure: str | None = None,
+    seconds: float = 120.0,
+    yes: bool = False,
+    key_file: str = "",
+    system: System | None = None,
 ) -> int:
     """Carry out the command line; returns the exit status, as EPILOG has it."""
     system = system or System()
     person = Person(say=_say, confirm=(lambda _: YES) if yes else _ask, key_file=key_file)
     try:
+        if measure:
+            measuring.measure(system, measure, seconds, _say)
+            return 0
         if name := apply or undo:
             (applying.apply if apply else applying.undo)(system, name, person)
             return 0
@@ -75,6 +90,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The installed program."""
     given = vars(parser().parse_args(arguments))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     del given["stage"]
     try:
         return run(**given)

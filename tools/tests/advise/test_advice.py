@@ -98,7 +98,7 @@ def test_without_root_it_says_what_it_did_not_see(tmp_path: Path) -> None:
 
 
 def test_nothing_open_is_nothing_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.run(json=True, apply=None, undo=None, yes=False, key_file="", system=System(tmp_path, {})) == 0
+    assert command.run(json=True, system=System(tmp_path, {})) == 0
     assert json.loads(capsys.readouterr().out)["mappings"] == []
 
 

@@ -155,10 +155,9 @@ def test_it_refuses_with_the_reason(tmp_path: Path, name: str, changed: dict[str
 
 
 def test_a_name_that_is_not_open(luks2: Cryptsetup, capsys: pytest.CaptureFixture[str]) -> None:
-    given = {"json": False, "yes": True, "key_file": ""}
-    assert command.run(apply="x", undo=None, **given, system=luks2.system) == 2  # type: ignore[arg-type]
+    assert command.run(apply="x", yes=True, system=luks2.system) == 2
     assert f"open are: {NAME}" in capsys.readouterr().err
-    assert command.run(apply=None, undo="x", **given, system=luks2.system) == 2  # type: ignore[arg-type]
+    assert command.run(undo="x", yes=True, system=luks2.system) == 2
     assert "nothing is kept" in capsys.readouterr().err
 
 
