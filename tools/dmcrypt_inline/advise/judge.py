@@ -90,13 +90,13 @@ def _judge(found: Found, facts: Facts) -> Verdict:
         reasons.append(f"{found.driver.name} uses no instructions for its cipher: a softirq would decrypt for long")
     reasons += dict.fromkeys([*refused.values(), *doubted.values()])
     forced = frozenset({WRITE} if any(disk.zoned for disk in found.stack.disks) else ())
-    flags, advice = good - refused.keys() - doubted.keys(), SET
+    flags, advice = good - refused.keys() - doubted.keys() - forced, SET
     notes = [text for defect, word, text in defects if defect.effect == "note" and (not word or word in flags)]
     if surplus := frozenset(refused) & in_force - forced:
         flags, advice = surplus, TAKE_BACK
     elif not flags:
         advice = FIX_FIRST if good & refused.keys() else CANNOT_TELL if good & doubted.keys() else LEAVE
-    elif flags - forced <= in_force & found.stored.next_boot:
+    elif flags <= in_force & found.stored.next_boot:
         flags, advice = frozenset(), DONE
     if any(segment.integrity for segment in found.mapping.segments):
         notes.append("a refresh resets --integrity-no-journal too: give it again if you use it")
@@ -175,7 +175,7 @@ def _defects(found: Found, facts: Facts) -> list[tuple[Defect, str, str]]:
 def _mended(defect: Defect, facts: Facts) -> str:
     """Which kernel has the fix, and whether this one may have it without saying so."""
     if not defect.fixed:
-        return "" if defect.effect == "note" else "; no released kernel mends it"
+        return "" if defect.effect == "note" else f"; not mended up to {kernel.looked_at()}"
     versions = ", ".join(".".join(map(str, it)) for it in (*defect.stable, defect.fixed))
     text = f"; mended in {versions}"
     if facts.kernel.distribution:
@@ -235,7 +235,8 @@ def _with_commands(found: Found, verdict: Verdict) -> Verdict:
             do.append(again)
             undo.append(again)
     elif new.header is None and old.tab is None:
-        reasons.append("no header and no line in /etc/crypttab can keep them: give them to whatever opens it")
+        verb = "take it from" if verdict.advice == TAKE_BACK else "give it to"
+        reasons.append(f"no header and no line in /etc/crypttab has this: {verb} whatever opens the mapping")
     if not planning.can_refresh(found):
         reasons.append(f"{found.mapping.kind or 'it'} cannot be refreshed: takes effect when it is opened again")
     return replace(verdict, do=tuple(do), undo=tuple(undo), reasons=tuple(reasons))

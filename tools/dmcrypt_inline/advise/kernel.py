@@ -85,6 +85,11 @@ def defects() -> tuple[Defect, ...]:
     return tuple(_row(row) for row in tomllib.loads(DEFECTS.read_text())["defect"])
 
 
+def looked_at() -> str:
+    """The last kernel that was searched for defects: those that are not mended are in it."""
+    return str(tomllib.loads(DEFECTS.read_text())["looked_at"])
+
+
 def _row(row: dict[str, str | list[str]]) -> Defect:
     def words(key: str) -> Iterable[str]:
         value = row.get(key, [])

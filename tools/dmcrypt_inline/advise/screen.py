@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 
 from . import planning
-from .judge import SET, TAKE_BACK, Verdict
+from .judge import Verdict
 from .looking import Facts, Found
 
 WIDTH = 80
@@ -37,7 +37,7 @@ def _mapping(found: Found, verdict: Verdict) -> list[str]:
     for mark, texts in (("why", verdict.reasons), ("odd", verdict.conflicts), ("size", verdict.sectors)):
         for number, each in enumerate(texts):
             lines += _wrapped(f"  {mark if number == 0 else '':8}", each)
-    if verdict.advice in (SET, TAKE_BACK):
+    if verdict.do:
         do = (f"dmcrypt-inline advise --apply {verdict.name}, which is:", *verdict.do)
         undo = (f"dmcrypt-inline advise --undo {verdict.name}, which is:", *verdict.undo)
         for mark, commands in (("do", do), ("undo", undo)):

@@ -66,6 +66,11 @@ def test_the_screen_of_a_machine(path: Path, tmp_path: Path) -> None:
         ({"6.1.119-1": "5.10.8-1", "/nvme0n1/mq/1/": "/nvme0n1/other/"}, SET, {WRITE}),
         ({"v1.24.0": "v1.21.0"}, LEAVE, set()),
         (
+            {"none\n==> /sys/block/nvme0n1/queue/sched": "host-managed\n==> /sys/block/nvme0n1/queue/sched"},
+            LEAVE,
+            set(),
+        ),
+        (
             {"==> /sys/block/nvme0n1/queue/rotational <==\n0": "==> /sys/block/nvme0n1/queue/rotational <==\n1"},
             LEAVE,
             set(),
