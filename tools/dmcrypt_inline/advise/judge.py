@@ -81,13 +81,18 @@ def _judge(found: Found, facts: Facts) -> Verdict:
     defects = _defects(found, facts)
     for defect, word, text in defects:
         if defect.effect == "stop" and word in good | in_force:
-            (doubted if defect.fixed and not facts.kernel.exact else refused).setdefault(word, text)
+            unsure = (defect.fixed and not facts.kernel.exact) or (found.driver is None and "async" in defect.takes)
+            (doubted if unsure else refused).setdefault(word, text)
         elif defect.effect == "useless" and word in good:
             good -= {word}
             reasons.append(text)
     if found.driver and found.driver.plain and READ in good:
         good -= {READ}
         reasons.append(f"{found.driver.name} uses no instructions for its cipher: a softirq would decrypt for long")
+    if not found.driver:
+        reasons.append(
+            f"no driver for {found.mapping.segments[0].cipher} in /proc/crypto: it may be an asynchronous one"
+        )
     reasons += dict.fromkeys([*refused.values(), *doubted.values()])
     forced = frozenset({WRITE} if any(disk.zoned for disk in found.stack.disks) else ())
     flags, advice = good - refused.keys() - doubted.keys() - forced, SET
@@ -147,7 +152,7 @@ def _traits(found: Found, facts: Facts) -> frozenset[str]:
     segments, disks = found.mapping.segments, found.stack.disks
     most = max(len({*segment.arguments, *FLAGS}) for segment in segments)
     traits = {
-        "async": found.driver is not None and found.driver.kind == ciphers.ASYNC,
+        "async": found.driver is None or found.driver.kind == ciphers.ASYNC,
         "eboiv": any(ciphers.iv(segment.cipher) in ("eboiv", "elephant") for segment in segments),
         "integrity": any(segment.integrity for segment in segments),
         "interrupts": any(disk.in_interrupts for disk in disks),

@@ -65,6 +65,7 @@ def test_the_screen_of_a_machine(path: Path, tmp_path: Path) -> None:
         ({"6.1.119-1": "6.9.1-1"}, SET, {READ, WRITE}),
         ({"6.1.119-1": "5.10.8-1", "/nvme0n1/mq/1/": "/nvme0n1/other/"}, SET, {WRITE}),
         ({"v1.24.0": "v1.21.0"}, LEAVE, set()),
+        ({"name         : xts(aes)": "name         : other", "6.1.119-1": "7.3.4-1"}, CANNOT_TELL, set()),
         (
             {"none\n==> /sys/block/nvme0n1/queue/sched": "host-managed\n==> /sys/block/nvme0n1/queue/sched"},
             LEAVE,
