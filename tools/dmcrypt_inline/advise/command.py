@@ -66,6 +66,8 @@ def run(
     person = Person(say=_say, confirm=(lambda _: YES) if yes else _ask, key_file=key_file)
     try:
         if measure:
+            for number in (signal.SIGTERM, signal.SIGHUP):  # its mappings are not to outlive it
+                signal.signal(number, signal.default_int_handler)
             measuring.measure(system, measure, seconds, _say)
             return 0
         if name := apply or undo:
@@ -90,7 +92,6 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The installed program."""
     given = vars(parser().parse_args(arguments))
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     del given["stage"]
     try:
         return run(**given)
