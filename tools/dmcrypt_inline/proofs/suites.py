@@ -17,6 +17,7 @@ from ..guests.machine import Machine
 from ..kernels.build import USER_MODE, Module
 from ..kernels.build_cryptsetup import Cryptsetup
 from ..trees.targets import get_target
+from .advice import run_advice
 from .guest_tests import Guests, TestResult, is_kselftest, kselftests, names
 from .known_failures import WHY, KnownFailures, failures_of, judge
 from .mutants import Mutant, Proof, counts, prove, table
@@ -99,10 +100,12 @@ def mutants(machine: Machine, chosen: Sequence[Mutant]) -> Counts:
     return _close(machine, guests, "mutants", found)
 
 
-def test(machine: Machine, sample: Sequence[Mutant], cryptsetup: Cryptsetup | None) -> Counts:
+def test(
+    machine: Machine, sample: Sequence[Mutant], cryptsetup: Cryptsetup | None, further: Sequence[Job] = ()
+) -> Counts:
     """cryptsetup's tests on both drivers, the quick selftests, a sample of the mutants; no kernel is emulated.
 
-    Without a cryptsetup, the rest.
+    Without a cryptsetup, the rest. `further` jobs run beside them.
     """
     guests = replace(_guests(machine, "test", quick=True), cryptsetup=cryptsetup)
     native = replace(guests, out=guests.out / "native")
@@ -110,20 +113,28 @@ def test(machine: Machine, sample: Sequence[Mutant], cryptsetup: Cryptsetup | No
     if cryptsetup:  # the longest first: the last ones end together
         jobs = _cryptsetup(_with_cryptsetup(guests, cryptsetup), machine, cryptsetup_tests())
     jobs += _selftests(native, machine.modules["series"], kselftests())
-    found = _found([*jobs, *_to_prove(native, machine, sample)])
+    found = _found([*jobs, *further, *_to_prove(native, machine, sample)])
     return _close(machine, guests, "test", found)
 
 
-def test_fixes(debug: Machine, found_by: Sequence[str]) -> Counts:
+def advice(machine: Machine) -> list[Job]:
+    """What advise says of mappings on the base, and what its advice does: a job for `test` and `test_fixes`."""
+    guests = Guests(machine.kernel, None, machine.accel(), build_dir(machine.kernel.target) / "test" / "advise", True)
+    return [lambda: _say_results([run_advice(guests, machine.modules["base"])])]
+
+
+def test_fixes(debug: Machine, found_by: Sequence[str], further: Sequence[Job] = ()) -> Counts:
     """The tests `found_by`, in their short form: on the base each finds its defect, on the series none does.
 
-    On the series also those that the queue adds. The rest is for `selftest`: it takes its time.
+    On the series also those that the queue adds. The rest is for `selftest`: it takes its time. `further` jobs run
+    beside them.
     """
     guests = _guests(debug, "test", quick=True)
     tests = tuple(test for test in kselftests() if Path(test).name in found_by)
     on_base = Mutant("base", debug.tree.path, tests)
     on_series = [test for test in kselftests() if test in tests or test.startswith("dm-crypt/")]
-    found = _found([*_selftests(guests, debug.modules["series"], on_series), *_to_prove(guests, debug, [on_base])])
+    jobs = [*further, *_selftests(guests, debug.modules["series"], on_series), *_to_prove(guests, debug, [on_base])]
+    found = _found(jobs)
     return _close(debug, guests, "test", found)
 
 

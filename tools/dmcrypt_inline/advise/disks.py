@@ -1,0 +1,135 @@
+"""What a mapping lies on: down through partitions, LVM, RAID and other mappings to the disks themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .system import System
+
+VIRTUAL = ("vd", "xvd")  # their "rotational" is the host's guess, or nobody's
+MEMORY = ("ram", "zram", "null_blk", "nullb", "pmem")
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A disk at the bottom of a stack. Sizes in bytes; `queues` is 0 where requests are not queued by the kernel."""
+
+    name: str
+    rotational: bool
+    logical: int
+    physical: int
+    queues: int
+    polled: bool
+    zoned: bool
+    scheduler: str
+    transport: str
+
+    @property
+    def virtual(self) -> bool:
+        """Whether a host decides what it is."""
+        return self.name.startswith(VIRTUAL)
+
+    @property
+    def in_interrupts(self) -> bool:
+        """Whether it completes in hard interrupts: the kernel takes disks with one queue to softirqs."""
+        return self.queues > 1
+
+    @property
+    def words(self) -> str:
+        """As a person would say it."""
+        kind = {"nvme": "NVMe", "sata": "SATA", "usb": "USB", "virtio": "virtual", "sas": "SAS"}.get(self.transport, "")
+        kind = kind or ("virtual" if self.virtual else "memory" if self.name.startswith(MEMORY) else "disk")
+        turns = "rotational" if self.rotational else "not rotational"
+        return f"{self.name}: {kind}, {turns}, sectors {self.logical}/{self.physical}" + ", zoned" * self.zoned
+
+
+@dataclass(frozen=True)
+class Stack:
+    """All that a mapping lies on, uppermost first (kernel names), and the disks at the bottom."""
+
+    layers: tuple[str, ...]
+    disks: tuple[Disk, ...]
+
+
+def find(system: System, device: str) -> str:
+    """The kernel name of a device given as "major:minor", "" where there is none."""
+    for disk in system.names("/sys/block"):
+        if system.word(f"/sys/block/{disk}/dev") == device:
+            return disk
+        for part in system.names(f"/sys/block/{disk}"):
+            if part.startswith(disk) and system.word(f"/sys/block/{disk}/{part}/dev") == device:
+                return part
+    return ""
+
+
+def below(system: System, name: str) -> list[str]:
+    """What a device lies directly on: its slaves, or the disk of a partition; nothing for a disk."""
+    if slaves := system.names(f"/sys/block/{name}/slaves"):
+        return slaves
+    if name in (disks := system.names("/sys/block")):
+        return []
+    return [disk for disk in disks if name in system.names(f"/sys/block/{disk}")]
+
+
+def walk_down(system: System, name: str) -> Stack:
+    """The stack under a device, without itself."""
+    layers: list[str] = []
+    bottom: list[str] = []
+    todo = below(system, name)
+    while todo:
+        one = todo.pop(0)
+        if one in layers:
+            continue
+        layers.append(one)
+        further = below(system, one)
+        todo += further
+        if not further:
+            bottom.append(one)
+    transports = _transports(system) if bottom else {}
+    return Stack(tuple(layers), tuple(look(system, disk, transports.get(disk, "")) for disk in bottom))
+
+
+def look(system: System, name: str, transport: str = "") -> Disk:
+    """One disk, from /sys."""
+    queue = f"/sys/block/{name}/queue"
+    zoned = system.word(f"{queue}/zoned")
+    scheduler = system.word(f"{queue}/scheduler")
+    return Disk(
+        name=name,
+        rotational=system.word(f"{queue}/rotational") == "1",
+        logical=int(system.word(f"{queue}/logical_block_size") or 512),
+        physical=int(system.word(f"{queue}/physical_block_size") or 512),
+        queues=len(system.names(f"/sys/block/{name}/mq")),
+        polled=system.word(f"{queue}/io_poll") == "1",
+        zoned=zoned not in ("", "none"),
+        scheduler=scheduler.partition("[")[2].partition("]")[0],
+        transport=transport,
+    )
+
+
+def used_for(system: System, node: str, name: str) -> str:
+    """What is on a mapping: a mount point, or swap; "" where neither was found, on it or on what is made of it."""
+    tops, todo = [], [node]
+    while todo:
+        one = todo.pop(0)
+        holders = system.names(f"/sys/block/{one}/holders")
+        todo += holders
+        tops += [] if holders else [one]
+    swaps = {line.split()[0] for line in (system.read("/proc/swaps") or "").splitlines() if line.strip()}
+    mounts = [line.split() for line in (system.read("/proc/self/mounts") or "").splitlines() if line.count(" ") > 2]
+    for top in tops:
+        label = system.word(f"/sys/block/{top}/dm/name") or name
+        devices = {f"/dev/mapper/{label}", f"/dev/{top}"}
+        if devices & swaps:
+            return "swap"
+        places = [(place, kind) for device, place, kind, *_ in mounts if device in devices]
+        if places:
+            place, kind = min(places, key=lambda it: len(it[0]))
+            return f"{place} ({kind})" + (f" on {label}" if top != node else "")
+    return ""
+
+
+def _transports(system: System) -> dict[str, str]:
+    """By disk: nvme, sata, usb, virtio, as lsblk has it. It is only said, never judged by."""
+    said = system.ask(("lsblk", "--nodeps", "--noheadings", "--output", "NAME,TRAN"), "how disks are attached") or ""
+    return {words[0]: words[1] for line in said.splitlines() if len(words := line.split()) > 1}

@@ -1,0 +1,251 @@
+"""From facts to a verdict for each mapping, with its reasons. No file and no program is looked at here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from shlex import join
+
+from . import ciphers, kernel, planning
+from .kernel import Defect
+from .looking import Facts, Found
+from .mappings import FLAGS, READ, WRITE
+from .planning import State
+
+SET, TAKE_BACK, FIX_FIRST = "set", "take back", "get a kernel fix first"
+LEAVE, DONE, CANNOT_TELL = "leave", "nothing to do", "cannot tell"
+TABLE_WORD = {"read": READ, "write": WRITE}
+BIG = 4096  # bytes of the sectors that today's disks have inside
+MOST_ARGUMENTS = 10
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What to do with a mapping. `advice` is one of the words above, `flags` what is to be set or taken back.
+
+    `refused`: flags that a defect of this kernel forbids, with the reason; `doubted`: flags that one would forbid, had
+    the distribution not mended it. `conflicts`: where table, header, crypttab, command line and initramfs disagree.
+    `sectors`: what there is to say of their size, nothing where it is right.
+    """
+
+    name: str
+    advice: str
+    flags: frozenset[str] = frozenset()
+    reasons: tuple[str, ...] = ()
+    refused: dict[str, str] = field(default_factory=dict)
+    doubted: dict[str, str] = field(default_factory=dict)
+    conflicts: tuple[str, ...] = ()
+    sectors: tuple[str, ...] = ()
+    do: tuple[str, ...] = ()
+    undo: tuple[str, ...] = ()
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one line."""
+        flags = planning.both(self.flags)
+        parts = [f"{self.advice} {flags}" if self.flags else self.advice]
+        if self.advice == TAKE_BACK:
+            parts = [f"{FIX_FIRST}, or take back {flags}"]
+        for others, what in ((self.refused, FIX_FIRST), (self.doubted, CANNOT_TELL)):
+            parts += [f"{planning.said(frozenset(others))}: {what}"] if self.advice in (SET, DONE) and others else []
+        parts += ["settle what disagrees"] if self.conflicts and self.advice in (LEAVE, DONE) else []
+        parts += ["sectors of 4096"] if self.sectors else []
+        return "; ".join(part for part in parts if not (part in (LEAVE, DONE) and len(parts) > 1))
+
+    @property
+    def status(self) -> int:
+        """For scripts: 0 nothing to do, 1 something is advised, 2 cannot tell."""
+        if self.advice == CANNOT_TELL:
+            return 2
+        return 0 if self.advice in (LEAVE, DONE) and not (self.conflicts or self.sectors) else 1
+
+
+def judge(facts: Facts) -> tuple[Verdict, ...]:
+    """A verdict for each mapping."""
+    return tuple(_judge(found, facts) for found in facts.found)
+
+
+def target(found: Found, verdict: Verdict) -> State:
+    """The state that the verdict advises."""
+    if verdict.advice == TAKE_BACK:
+        return planning.wanted(found, frozenset(), verdict.flags)
+    return planning.wanted(found, verdict.flags, frozenset())
+
+
+def _judge(found: Found, facts: Facts) -> Verdict:
+    name, in_force = found.mapping.name, found.mapping.in_force or frozenset()
+    if early := _cannot_judge(found, facts):
+        return Verdict(name, early[0], reasons=(early[1],))
+    reasons, good = _medium(found)
+    refused: dict[str, str] = {}
+    doubted: dict[str, str] = {}
+    defects = _defects(found, facts)
+    for defect, word, text in defects:
+        if defect.effect == "stop" and word in good | in_force:
+            unsure = (defect.fixed and not facts.kernel.exact) or (found.driver is None and "async" in defect.takes)
+            (doubted if unsure else refused).setdefault(word, text)
+        elif defect.effect == "useless" and word in good:
+            good -= {word}
+            reasons.append(text)
+    if found.driver and found.driver.plain and READ in good:
+        good -= {READ}
+        reasons.append(f"{found.driver.name} uses no instructions for its cipher: a softirq would decrypt for long")
+    if not found.driver:
+        reasons.append(
+            f"no driver for {found.mapping.segments[0].cipher} in /proc/crypto: it may be an asynchronous one"
+        )
+    reasons += dict.fromkeys([*refused.values(), *doubted.values()])
+    forced = frozenset({WRITE} if any(disk.zoned for disk in found.stack.disks) else ())
+    flags, advice = good - refused.keys() - doubted.keys() - forced, SET
+    notes = [text for defect, word, text in defects if defect.effect == "note" and (not word or word in flags)]
+    if surplus := frozenset(refused) & in_force - forced:
+        flags, advice = surplus, TAKE_BACK
+    elif not flags:
+        advice = FIX_FIRST if good & refused.keys() else CANNOT_TELL if good & doubted.keys() else LEAVE
+    elif flags <= in_force & found.stored.next_boot:
+        flags, advice = frozenset(), DONE
+    if any(segment.integrity for segment in found.mapping.segments):
+        notes.append("a refresh resets --integrity-no-journal too: give it again if you use it")
+    conflicts = _conflicts(found, forced)
+    verdict = Verdict(name, advice, flags, (*reasons, *notes), refused, doubted, conflicts, _sectors(found))
+    return _with_commands(found, verdict)
+
+
+def _cannot_judge(found: Found, facts: Facts) -> tuple[str, str] | None:
+    """The advice where the flags are out of the question, and why."""
+    mapping, stored = found.mapping, found.stored
+    if not mapping.segments:
+        return CANNOT_TELL, "its table could not be seen: run this as root"
+    if not facts.kernel.has_flags:
+        return LEAVE, "this kernel does not know the flags: 5.9 and later do"
+    if stored.hinders:
+        return LEAVE, f"the header says {stored.hinders}: to be ended, or set by hand, first"
+    if mapping.kind == "LUKS2" and stored.header is None:
+        return CANNOT_TELL, "its LUKS2 header could not be read: is it elsewhere (--header)?"
+    if not found.stack.disks:
+        return CANNOT_TELL, "the disk under it was not found in /sys"
+    return None
+
+
+def _medium(found: Found) -> tuple[list[str], frozenset[str]]:
+    """What the disks say, and the flags that they would profit from."""
+    disks = found.stack.disks
+    reasons = ["zoned: the kernel sets no_write_workqueue by itself"] if any(disk.zoned for disk in disks) else []
+    turning = [disk for disk in disks if disk.rotational]
+    for disk in turning:
+        if disk.virtual:
+            text = f"{disk.name} is virtual and says that it rotates, as many do whatever is behind them"
+            reasons.append(f"{text}: if you know that it is flash, measure")
+        else:
+            text = f"{disk.name} rotates: the flags are said to slow large reads there"
+            reasons.append(f"{text} (asserted by others, not measured by us)")
+    if turning:
+        return reasons, frozenset()
+    verb = "do" if len(disks) > 1 else "does"
+    names = ", ".join(disk.name for disk in disks)
+    return [*reasons, f"{names} {verb} not rotate: handing over to threads costs more there than it gains"], frozenset(
+        FLAGS
+    )
+
+
+def _traits(found: Found, facts: Facts) -> frozenset[str]:
+    """What defects take (see defects.toml), as far as it is there."""
+    segments, disks = found.mapping.segments, found.stack.disks
+    most = max(len({*segment.arguments, *FLAGS}) for segment in segments)
+    traits = {
+        "async": found.driver is None or found.driver.kind == ciphers.ASYNC,
+        "eboiv": any(ciphers.iv(segment.cipher) in ("eboiv", "elephant") for segment in segments),
+        "integrity": any(segment.integrity for segment in segments),
+        "interrupts": any(disk.in_interrupts for disk in disks),
+        "zoned": any(disk.zoned for disk in disks),
+        "polled": any(disk.polled for disk in disks),
+        "audit": facts.audit,
+        "arguments": most >= MOST_ARGUMENTS,
+    }
+    return frozenset(name for name, is_so in traits.items() if is_so)
+
+
+def _defects(found: Found, facts: Facts) -> list[tuple[Defect, str, str]]:
+    """The defects of this kernel that apply to a mapping, for each flag that it takes ("": none), with a text."""
+    traits = _traits(found, facts)
+    applying = [it for it in kernel.defects() if it.takes <= traits and kernel.affected(it, facts.kernel.version)]
+    texts = {
+        it: f"{' and '.join(TABLE_WORD[flag] for flag in it.flags) or 'with or without flags'}: {it.what}"
+        for it in applying
+    }
+    return [
+        (it, TABLE_WORD.get(flag, ""), texts[it] + _mended(it, facts)) for it in applying for flag in it.flags or ("",)
+    ]
+
+
+def _mended(defect: Defect, facts: Facts) -> str:
+    """Which kernel has the fix, and whether this one may have it without saying so."""
+    if not defect.fixed:
+        return "" if defect.effect == "note" else f"; not mended up to {kernel.looked_at()}"
+    versions = ", ".join(".".join(map(str, it)) for it in (*defect.stable, defect.fixed))
+    text = f"; mended in {versions}"
+    if facts.kernel.distribution:
+        text += f"; this kernel may have it too: look for {defect.commit} in its changelog"
+    return text
+
+
+def _conflicts(found: Found, forced: frozenset[str]) -> tuple[str, ...]:
+    stored, in_force = found.stored, found.mapping.in_force or frozenset()
+    said = planning.said
+    texts = []
+    if lost := in_force - stored.next_boot - forced:
+        texts.append(f"in force, but stored nowhere that the next opening looks at: {said(lost)}")
+    if coming := stored.next_boot - in_force:
+        texts.append(f"stored, but not in force now: {said(coming)}")
+    tab = stored.line.words if stored.line else frozenset()
+    if stored.in_image is not None and stored.in_image != tab:
+        text = f"the initramfs has {said(stored.in_image)}, /etc/crypttab {said(tab)}"
+        texts.append(f"{text}: {planning.rebuild(found)}")
+    if stored.command_line is not None and stored.line and stored.command_line != tab:
+        text = f"rd.luks.options= on the kernel's command line ({said(stored.command_line)}) comes before /etc/crypttab"
+        texts.append(f"{text} ({said(tab)})")
+    return tuple(texts)
+
+
+def _sectors(found: Found) -> tuple[str, ...]:
+    segment = found.mapping.segments[0]
+    small = [disk.name for disk in found.stack.disks if disk.physical < BIG]
+    if segment.sector_size >= BIG or small or segment.integrity:
+        return ()
+    texts = [f"sectors of {segment.sector_size} on a disk of {BIG}: a page is eight requests to the cipher, not one"]
+    if found.mapping.kind != "LUKS2":
+        return (*texts, f"only LUKS2 can be changed; {found.mapping.kind or 'this'} would have to be made anew")
+    odd = [it for it in found.mapping.segments if it.length % 8 or it.offset % 8]
+    if odd:
+        return (*texts, "begin or size is no multiple of 4096 bytes: it cannot be changed without moving the data")
+    return (
+        *texts,
+        f"while it is open, with a backup: cryptsetup reencrypt --sector-size {BIG} --active-name {found.mapping.name}",
+        "the file system must have blocks of 4096 or more, and what is on top (a virtual machine's disk, a partition"
+        " table) must not insist on 512",
+    )
+
+
+def _with_commands(found: Found, verdict: Verdict) -> Verdict:
+    """The verdict with what to type."""
+    if verdict.advice not in (SET, TAKE_BACK):
+        return verdict
+    old, new = planning.now(found), target(found, verdict)
+    do = [join(call) for call in planning.refreshes(found, old, new)]
+    undo = [join(call) for call in planning.refreshes(found, new, old)]
+    reasons = list(verdict.reasons)
+    if new.tab != old.tab:
+        do.append(f"/etc/crypttab, options of {verdict.name}: {_options(new)}")
+        undo.append(f"/etc/crypttab, options of {verdict.name}: {_options(old)}")
+        if again := planning.rebuild(found):
+            do.append(again)
+            undo.append(again)
+    elif new.header is None and old.tab is None:
+        verb = "take it from" if verdict.advice == TAKE_BACK else "give it to"
+        reasons.append(f"no header and no line in /etc/crypttab has this: {verb} whatever opens the mapping")
+    if not planning.can_refresh(found):
+        reasons.append(f"{found.mapping.kind or 'it'} cannot be refreshed: takes effect when it is opened again")
+    return replace(verdict, do=tuple(do), undo=tuple(undo), reasons=tuple(reasons))
+
+
+def _options(state: State) -> str:
+    return ",".join(planning.tab_options(state.tab or frozenset())) or "none of these"

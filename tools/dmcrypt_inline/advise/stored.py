@@ -1,0 +1,143 @@
+"""What the next opening of a mapping will set: LUKS2 header, crypttab, kernel command line, initramfs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from . import disks, initramfs
+from .mappings import OPTIONS, Mapping
+from .system import System
+
+CRYPTTAB = "/etc/crypttab"
+HEADER_WORDS = {header: word for word, (_, header, _) in OPTIONS.items()}
+TAB_WORDS = {tab: word for word, (_, _, tab) in OPTIONS.items() if tab}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a crypttab: fields as they are written. `number` counts from 0."""
+
+    number: int
+    name: str
+    source: str
+    key: str
+    options: tuple[str, ...]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The words of the table among its options."""
+        return known(self.options)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Words of the table by where they are stored; None where there is no such place, or it was not seen.
+
+    `line`: of /etc/crypttab. `image`: the initramfs that opens the mapping, "" where none that was seen does.
+    `hinders`: what the header has that is not to be touched, such as an unfinished reencryption.
+    """
+
+    header: frozenset[str] | None = None
+    line: Line | None = None
+    command_line: frozenset[str] | None = None
+    in_image: frozenset[str] | None = None
+    image: str = ""
+    hinders: str = ""
+
+    @property
+    def next_boot(self) -> frozenset[str]:
+        """What the next boot sets: the header's words and those of whoever opens it. An initramfs comes first."""
+        tab = self.line.words if self.line else frozenset()
+        options = self.in_image if self.in_image is not None else tab
+        options = self.command_line if self.command_line is not None else options
+        return (self.header or frozenset()) | options
+
+
+def known(options: Iterable[str]) -> frozenset[str]:
+    """The words of the table for options as crypttab has them."""
+    return frozenset(TAB_WORDS[option] for option in options if option in TAB_WORDS)
+
+
+def parse_crypttab(text: str) -> list[Line]:
+    """The lines of a crypttab that name a mapping."""
+    found = []
+    for number, line in enumerate(text.splitlines()):
+        fields = line.split()
+        if len(fields) < 2 or fields[0].startswith("#"):
+            continue
+        fields += ["none", ""][len(fields) - 2 :]
+        found.append(Line(number, fields[0], fields[1], fields[2], tuple(filter(None, fields[3].split(",")))))
+    return found
+
+
+def parse_dump(text: str) -> tuple[frozenset[str], str, str]:
+    """Flags, what stands in the way of changing them, and the UUID, in what `cryptsetup luksDump` prints.
+
+    In the way are requirements, and flags that are not known here, which a change would lose.
+    """
+    said = dict(re.findall(r"^(UUID|Flags|Requirements):[ \t]*(.*)$", text, re.MULTILINE))
+    words = [] if "(no flags)" in said.get("Flags", "") else said.get("Flags", "").split()
+    flags = frozenset(HEADER_WORDS[word] for word in words if word in HEADER_WORDS)
+    hinders = [*said.get("Requirements", "").split(), *(word for word in words if word not in HEADER_WORDS)]
+    return flags, " ".join(hinders), said.get("UUID", "").strip()
+
+
+def parse_command_line(text: str, uuid: str) -> frozenset[str] | None:
+    """What the kernel's command line says of the LUKS volume with this UUID; None where it leaves it to crypttab."""
+    own: frozenset[str] | None = None
+    for word in text.split():
+        key, _, value = word.partition("=")
+        if key not in ("rd.luks.options", "luks.options"):
+            continue
+        name, equals, options = value.partition("=")
+        if equals and re.fullmatch(r"[0-9a-f-]{36}", name):
+            if name == uuid:
+                own = known(options.split(","))
+        elif own is None:
+            own = known(value.split(","))
+    return own
+
+
+def header_device(system: System, mapping: Mapping) -> str:
+    """The device whose begin has a LUKS header, as a path; "" where it is not found. dm-integrity may lie between."""
+    slaves = disks.below(system, mapping.node)
+    while slaves and system.word(f"/sys/block/{slaves[0]}/dm/uuid").startswith(("CRYPT-SUBDEV", "CRYPT-INTEGRITY")):
+        slaves = disks.below(system, slaves[0])
+    if len(slaves) != 1:
+        return ""
+    label = system.word(f"/sys/block/{slaves[0]}/dm/name")
+    return f"/dev/mapper/{label}" if label else f"/dev/{slaves[0]}"
+
+
+def _belongs(line: Line, mapping: Mapping) -> bool:
+    return line.name == mapping.name or bool(mapping.uuid and line.source == f"UUID={mapping.uuid}")
+
+
+def look(system: System, mapping: Mapping, image: tuple[str, dict[str, str]]) -> Stored:
+    """What is stored for a mapping. `image`: what initramfs.look gave."""
+    header, hinders = None, ""
+    if mapping.kind == "LUKS2":
+        device = header_device(system, mapping)
+        dump = system.ask(("cryptsetup", "luksDump", device), f"header of {mapping.name}") if device else None
+        if dump is not None:
+            flags, hinders, uuid = parse_dump(dump)
+            header = flags if uuid == mapping.uuid else None  # else one that was left there: the real one is elsewhere
+    lines = parse_crypttab(system.read(CRYPTTAB, wanted="crypttab") or "")
+    place, texts = image
+    copies = [line for name in initramfs.CRYPTTABS for line in parse_crypttab(texts.get(name, ""))]
+    copy = next((line for line in copies if _belongs(line, mapping)), None)
+    commands = [system.read("/proc/cmdline") or ""]
+    commands += [text for name, text in texts.items() if name.startswith(initramfs.COMMAND_LINES)]
+    line = next((line for line in lines if _belongs(line, mapping)), None)
+    said = parse_command_line(" ".join(commands), mapping.uuid) if mapping.uuid else None
+    general = said is not None and mapping.uuid not in " ".join(commands)
+    return Stored(
+        header=header,
+        line=line,
+        command_line=None if general and (line or copy) else said,  # a crypttab comes before what names no volume
+        in_image=copy.words if copy else None,
+        image=place if copy else "",
+        hinders=hinders,
+    )

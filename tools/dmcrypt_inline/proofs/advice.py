@@ -1,0 +1,42 @@
+"""advise in a guest: what it says of real mappings, and what its advice does to them."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ..common.paths import TOOLS
+from ..guests.guest import run_guest
+from ..kernels.build import Module
+from . import ktap
+from .guest_tests import Guests, TestResult
+
+PACKAGE = TOOLS / "dmcrypt_inline"
+# All that advise may import: a guest has no more, as somebody without a clone.
+PARTS = ("__init__.py", "advise", "common/__init__.py", "common/errors.py")
+SECONDS = 2400.0  # against a guest that hangs, not to hurry one
+
+
+def run_advice(guests: Guests, module: Module) -> TestResult:
+    """Run tools/guest/advise.py. Raises UserError when the guest cannot even be started, or does not get to the end."""
+    guest = run_guest(
+        guests.kernel,
+        "advise.sh",
+        name="advise",
+        out=guests.out,
+        accel=guests.accel,
+        timeout=SECONDS,
+        inputs={
+            **{f"tools/dmcrypt_inline/{part}": PACKAGE / part for part in PARTS},
+            **{f"modules/{path.name}": path for path in (module.path, *module.beside)},
+        },
+        env={"PYTHON": os.path.realpath(sys.executable)},  # not that of a virtual environment: it has more
+        cpus=1,
+        memory=guests.memory,
+        on_line=guests.on_line,
+    )
+    said = guest.results / "advise.ktap"
+    if not said.exists():
+        guest.require_success()
+    report = ktap.parse(said.read_text())
+    return TestResult("advise", report, guest.status, guest.complaints, cpus=1, must_run=True)

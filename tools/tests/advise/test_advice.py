@@ -1,0 +1,255 @@
+"""advise: what it says of recorded machines, and why."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from machines import MACHINES, load, machine
+
+from dmcrypt_inline.advise import (
+    ciphers,
+    command,
+    disks,
+    initramfs,
+    judge,
+    kernel,
+    looking,
+    manual,
+    mappings,
+    screen,
+    stored,
+)
+from dmcrypt_inline.advise.judge import CANNOT_TELL, FIX_FIRST, LEAVE, SET, TAKE_BACK, Verdict
+from dmcrypt_inline.advise.mappings import DISCARD, READ, WRITE
+from dmcrypt_inline.advise.system import System
+from dmcrypt_inline.common.paths import TOOLS
+
+LAPTOP = "debian-12-laptop"
+UUID = "11111111-2222-3333-4444-555555555555"
+ROOM = Path(looking.__file__).parent
+
+
+def verdicts(system: System) -> dict[str, Verdict]:
+    """What is advised, by mapping."""
+    return {verdict.name: verdict for verdict in judge.judge(looking.look(system))}
+
+
+def laptop(place: Path, **changed: str) -> Verdict:
+    """The verdict on the laptop's only mapping."""
+    [verdict] = verdicts(machine(LAPTOP, place, changed)).values()
+    return verdict
+
+
+@pytest.mark.parametrize("path", sorted(MACHINES.glob("*.txt")), ids=lambda path: path.stem)
+def test_the_screen_of_a_machine(path: Path, tmp_path: Path) -> None:
+    facts = looking.look(machine(path.stem, tmp_path))
+    said = screen.text(facts, judge.judge(facts))
+    assert said == path.with_suffix(".screen").read_text()
+    assert max(map(len, said.splitlines())) <= screen.WIDTH
+    assert json.loads(screen.as_json(facts, judge.judge(facts)))["not_seen"] == list(facts.unseen)
+
+
+@pytest.mark.parametrize(
+    ("changed", "advice", "flags"),
+    [
+        ({}, SET, {WRITE}),
+        ({"/nvme0n1/mq/1/": "/nvme0n1/other/"}, SET, {READ, WRITE}),  # one queue: completes in softirqs
+        ({"6.1.119-1": "6.1.50-1"}, SET, {WRITE}),
+        ({"6.1.119-1": "6.1.50-1", "1 allow_discards": "1 no_read_workqueue"}, TAKE_BACK, {READ}),
+        ({"6.1.119-1": "6.9.1-1"}, SET, {READ, WRITE}),
+        ({"6.1.119-1": "5.10.8-1", "/nvme0n1/mq/1/": "/nvme0n1/other/"}, SET, {WRITE}),
+        ({"v1.24.0": "v1.21.0"}, LEAVE, set()),
+        ({"name         : xts(aes)": "name         : other", "6.1.119-1": "7.3.4-1"}, CANNOT_TELL, set()),
+        (
+            {"none\n==> /sys/block/nvme0n1/queue/sched": "host-managed\n==> /sys/block/nvme0n1/queue/sched"},
+            LEAVE,
+            set(),
+        ),
+        (
+            {"==> /sys/block/nvme0n1/queue/rotational <==\n0": "==> /sys/block/nvme0n1/queue/rotational <==\n1"},
+            LEAVE,
+            set(),
+        ),
+        ({"driver       : __xts-aes-aesni": "driver       : other", "6.1.119-1": "7.3.4-1"}, FIX_FIRST, set()),
+        ({"priority     : 401": "priority     : 1", "6.1.119-1": "6.12.1-1"}, SET, {WRITE}),
+        ({"aes-xts-plain64": "aes-cbc-eboiv"}, FIX_FIRST, set()),
+        ({"1 allow_discards": "1 integrity:32:aead", "6.1.119-1": "7.3.4-1"}, SET, {WRITE}),
+        ({"(no flags)\n\nData": "(no flags)\nRequirements:\tonline-reencrypt\n"}, LEAVE, set()),
+        ({"Flags:       \t(no flags)": "Flags:       \tno-journal"}, LEAVE, set()),
+        ({"luksDump /dev/nvme0n1p3": "other"}, CANNOT_TELL, set()),
+        ({"UUID:          \t1": "UUID:          \t9"}, CANNOT_TELL, set()),
+    ],
+)
+def test_the_verdict_follows_what_is_found(
+    tmp_path: Path, changed: dict[str, str], advice: str, flags: set[str]
+) -> None:
+    verdict = laptop(tmp_path, **changed)
+    assert (verdict.advice, set(verdict.flags)) == (advice, flags)
+    assert verdict.reasons
+
+
+def test_without_root_it_says_what_it_did_not_see(tmp_path: Path) -> None:
+    text = (MACHINES / f"{LAPTOP}.txt").read_text()
+    system = load(text[: text.index("==> $ dmsetup")], tmp_path, is_root=False)
+    assert [verdict.status for verdict in verdicts(system).values()] == [2]
+    facts = looking.look(system)
+    assert "tables: dmsetup says nothing (needs root)" in facts.unseen
+    assert "run this as root" in screen.text(facts, judge.judge(facts))
+
+
+def test_nothing_open_is_nothing_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.run(json=True, system=System(tmp_path, {})) == 0
+    assert json.loads(capsys.readouterr().out)["mappings"] == []
+
+
+def test_no_key_is_ever_read(tmp_path: Path) -> None:
+    for source in ROOM.glob("*.py"):
+        assert "--showkeys" not in source.read_text()
+        assert not re.search(r"dump-(master|volume)-key|keyctl|keyfiles", source.read_text())
+    segments = mappings.parse_table(f"a: 0 8 crypt aes-xts-plain64 {'ab' * 64} 0 8:0 0\n")
+    assert "abab" not in repr(segments)
+    assert segments["a"][0].key_bits == 512
+    [segment] = mappings.parse_table("a: 0 8 crypt aes-xts-plain64 :64:logon:secret-name 0 8:0 0\n")["a"]
+    assert (segment.key_bits, segment.keyring) == (512, "logon")
+
+
+def test_tables() -> None:
+    text = (
+        "a: 0 8 crypt c - 0 8:0 0 2 sector_size:4096 integrity:28:aead\na: 8 8 crypt c - 0 8:0 8\nb: 0 8 linear 8:0 0\n"
+    )
+    found = mappings.parse_table(text)
+    assert [[(it.sector_size, it.integrity, it.key_bits) for it in found["a"]], list(found)] == [
+        [(4096, True, 0), (512, False, 0)],
+        ["a"],
+    ]
+    assert mappings.parse_table("No devices found\n") == {}
+
+
+@pytest.mark.parametrize(
+    ("cipher", "wanted"),
+    [
+        ("aes-xts-plain64", "xts(aes)"),
+        ("aes-cbc-essiv:sha256", "essiv(cbc(aes),sha256)"),
+        ("capi:authenc(hmac(sha256),xts(aes))-plain64", "authenc(hmac(sha256),xts(aes))"),
+        ("aes", "cbc(aes)"),
+    ],
+)
+def test_the_algorithm_of_a_cipher(cipher: str, wanted: str) -> None:
+    assert ciphers.algorithm(cipher) == wanted
+
+
+@pytest.mark.parametrize(
+    ("version", "has"),
+    [("5.8", False), ("5.9", True), ("5.10.262", True), ("5.15.169", False), ("6.6.17", True), ("6.8", False)],
+)
+def test_a_defect_ends_where_it_was_mended(version: str, has: bool) -> None:
+    [freed] = [defect for defect in kernel.defects() if "CVE-2024-26718" in defect.what]
+    assert kernel.affected(freed, kernel.parse_version(version)) is has
+
+
+def test_defects_are_whole() -> None:
+    for defect in kernel.defects():
+        assert set(defect.flags) <= {"read", "write"}
+        assert defect.effect in ("stop", "useless", "note")
+        assert bool(defect.fixed) == bool(defect.commit)
+
+
+def test_a_distribution_s_version_is_that_of_its_source(tmp_path: Path) -> None:
+    assert looking.look(machine(LAPTOP, tmp_path / "a")).kernel.version == (6, 1, 119)
+    assert looking.look(machine("ubuntu-22.04-raid", tmp_path / "b")).kernel.version == (5, 15, 131)
+    red_hat = looking.look(machine("rhel-9-server", tmp_path / "c")).kernel
+    assert (red_hat.version, red_hat.exact) == ((5, 14), False)
+    assert kernel.parse_version("6.8.0-rc1") == (6, 8)
+
+
+def test_raid_that_says_it_rotates_is_judged_by_its_disks(tmp_path: Path) -> None:
+    [found] = looking.look(machine("ubuntu-22.04-raid", tmp_path)).found
+    assert [(disk.name, disk.rotational, disk.in_interrupts) for disk in found.stack.disks] == [
+        ("nvme0n1", False, True),
+        ("sda", False, False),
+    ]
+    assert disks.used_for(machine(LAPTOP, tmp_path / "b"), "dm-0", "x") == "/ (ext4) on laptop--vg-root"
+
+
+def archive(**files: str) -> bytes:
+    """A cpio archive as an initramfs has it."""
+    made = b""
+    for name, text in {**files, "TRAILER!!!": ""}.items():
+        head = b"070701" + b"".join(b"%08X" % n for n in (1, 0, 0, 0, 1, 0, len(text), 0, 0, 0, 0, len(name) + 1, 0))
+        made += head + name.encode() + b"\0"
+        made += b"\0" * (-len(made) % 4) + text.encode()
+        made += b"\0" * (-len(made) % 4)
+    return made
+
+
+@pytest.mark.parametrize("name", ["cryptroot/crypttab", "etc/crypttab"])
+def test_an_initramfs_that_is_older_than_crypttab_is_named(tmp_path: Path, name: str) -> None:
+    early = archive(**{"kernel/x86/microcode/AuthenticAMD.bin": "x"}) + b"\0" * 512
+    line = f"nvme0n1p3_crypt UUID={UUID} none luks,no-write-workqueue\n"
+    packed = early + gzip.compress(archive(**{"init": "#!", name: line, "cryptroot/keyfiles/a.key": "secret"}))
+    assert initramfs.texts(packed) == {name: line}
+    system = machine(LAPTOP, tmp_path)
+    (tmp_path / "boot").mkdir()
+    (tmp_path / "boot/initrd.img-6.1.0-28-amd64").write_bytes(packed)
+    [verdict] = verdicts(system).values()
+    assert (
+        "the initramfs has no_write_workqueue, /etc/crypttab allow_discards: update-initramfs -u" in verdict.conflicts
+    )
+    (tmp_path / "boot/initrd.img-6.1.0-28-amd64").write_bytes(b"other")
+    assert "neither an archive" in looking.look(system).unseen[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f"a rd.luks.options={UUID}=discard,no-read-workqueue b", {DISCARD, READ}),
+        ("rd.luks.options=discard", {DISCARD}),
+        (f"rd.luks.options={UUID[::-1]}=discard quiet", None),
+    ],
+)
+def test_the_kernel_s_command_line(text: str, words: set[str] | None) -> None:
+    said = stored.parse_command_line(text, UUID)
+    assert (said if said is None else set(said)) == words
+
+
+def test_a_header_s_flags() -> None:
+    text = "UUID:\tabc\nFlags:\tallow-discards no-read-workqueue no-journal \nRequirements:\tonline-reencrypt\n"
+    assert stored.parse_dump(text) == (frozenset({DISCARD, READ}), "online-reencrypt no-journal", "abc")
+    assert stored.parse_dump("Flags:       \t(no flags)\n\nother") == (frozenset(), "", "")
+
+
+def test_sectors_that_cannot_be_changed_in_place(tmp_path: Path) -> None:
+    assert len(laptop(tmp_path / "a").sectors) == 3
+    assert "no multiple" in laptop(tmp_path / "b", **{"998166528": "998166529"}).sectors[1]
+    assert not laptop(tmp_path / "c", **{"1 allow_discards": "1 sector_size:4096"}).sectors
+
+
+def test_a_kernel_that_may_have_a_fix_is_no_reason_to_refuse(tmp_path: Path) -> None:
+    fast, slow, guest = verdicts(machine("rhel-9-server", tmp_path)).values()
+    assert (set(fast.doubted), fast.refused) == ({READ}, {})
+    assert "asserted by others, not measured by us" in slow.reasons[0]
+    assert "virtual" in guest.reasons[0]
+
+
+def test_the_manual_page_is_that_of_the_help() -> None:
+    kept = (TOOLS / "man/dmcrypt-inline-advise.8").read_text()
+    assert kept == manual.page(), "python3 -m dmcrypt_inline.advise.manual > man/dmcrypt-inline-advise.8"
+
+
+def test_completion_knows_the_options() -> None:
+    stage = argparse.ArgumentParser()
+    command.add_arguments(stage)
+    offered = re.findall(r"--[a-z-]+", (TOOLS / "completion/dmcrypt-inline").read_text())
+    assert set(offered) == set(re.findall(r"--[a-z-]+", stage.format_help()))
+
+
+def test_it_imports_the_standard_library_alone() -> None:
+    for source in ROOM.glob("*.py"):
+        for line in re.findall(r"^\s*(?:from|import) (\S+)", source.read_text(), re.MULTILINE):
+            assert line.startswith(".") or line.partition(".")[0] in sys.stdlib_module_names, (source, line)

@@ -1,0 +1,38 @@
+"""Machines for the tests of advise, each a text file: `==> /path <==` before a file, `==> $ command <==` before what
+a program printed, `==> /path/ <==` for a directory with nothing in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from dmcrypt_inline.advise.system import System
+
+MACHINES = Path(__file__).parent / "advise" / "machines"
+
+
+def machine(name: str, place: Path, changed: Mapping[str, str] | None = None) -> System:
+    """The machine `name`, its files below `place`. `changed`: texts to find, and what to have in their place."""
+    text = (MACHINES / f"{name}.txt").read_text()
+    for old, new in (changed or {}).items():
+        assert old in text
+        text = text.replace(old, new)
+    return load(text, place)
+
+
+def load(text: str, place: Path, *, is_root: bool = True) -> System:
+    """The machine that a text describes."""
+    recorded: dict[str, str] = {}
+    parts = re.split(r"^==> (.*) <==\n", text, flags=re.MULTILINE)[1:]
+    for head, content in zip(parts[::2], parts[1::2], strict=True):
+        if head.startswith("$ "):
+            recorded[head.removeprefix("$ ")] = content
+            continue
+        path = place / head.lstrip("/")
+        if head.endswith("/"):
+            path.mkdir(parents=True, exist_ok=True)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+    return System(place, recorded, is_root)
