@@ -24,7 +24,7 @@ def test_the_clone_s_command_line_is_the_installed_one(capsys: pytest.CaptureFix
 @pytest.mark.parametrize("name", [name for name, it in TARGETS.items() if it.is_kernel and not it.below])
 def test_make_test_runs_its_proof(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(Request, "tree", lambda *_: None)
-    monkeypatch.setattr(testing, "make_machine", lambda *_: None)
+    monkeypatch.setattr(testing, "make_machine", lambda *_, **__: None)
     monkeypatch.setattr(testing, "patched_cryptsetup", lambda _: None)
     monkeypatch.setattr(suites, "advice", lambda _: ["its job"])
     monkeypatch.setattr(suites, "test", lambda *given: given[-1])
