@@ -59,7 +59,7 @@ class Target:
     own tree tells, by its tag or by the commit that was taken); `lists` are the addresses
     for trees that cannot say who maintains them; `abi` maps paths to numbers there that others rely on and no test
     in a guest sees, as the source spells them. `below` names the target whose tree, its queue applied, is the base of
-    a stacked queue.
+    a stacked queue. `long_term` says that it is only worked on where it is named.
 
     Of kernels only: `source` is the file that variants replace, `beside` those of further modules that come with
     it; `fragments` maps a flavour to its config fragments, later ones winning; `mend` is a patch without which kernels
@@ -84,6 +84,7 @@ class Target:
     lists: tuple[str, ...] = ()
     abi: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     below: str = ""
+    long_term: bool = False
     source: str = ""
     beside: tuple[str, ...] = ()
     fragments: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
@@ -102,6 +103,11 @@ class Target:
     def replaced(self) -> tuple[str, ...]:
         """All files that variants replace."""
         return (self.source, *self.beside)
+
+    @property
+    def adds_selftests(self) -> bool:
+        """Whether the queue ends with the kselftests; long-term kernels take fixes alone."""
+        return self.is_kernel and not self.below and not self.long_term
 
     @property
     def tested(self) -> str:
