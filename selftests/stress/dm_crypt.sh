@@ -144,7 +144,8 @@ needs_async() {
 	ASYNC[async-gcm]="capi:cryptd($gcm)-random"
 }
 
-# sync_driver ALGORITHM: one that anybody may use, the latest.
+# sync_driver ALGORITHM: one that anybody may use, the latest. Those of the type lskcipher are
+# synchronous, and do not say so.
 sync_driver() {
 	awk -v RS= -F '\n' -v wanted="$1" '{
 		split("", is)
@@ -152,7 +153,8 @@ sync_driver() {
 			match($i, / *: /)
 			is[substr($i, 1, RSTART - 1)] = substr($i, RSTART + RLENGTH)
 		}
-		if (is["name"] == wanted && is["internal"] == "no" && is["async"] == "no") {
+		if (is["name"] == wanted && is["internal"] == "no" &&
+		    (is["async"] == "no" || is["type"] == "lskcipher")) {
 			print is["driver"]
 			exit
 		}

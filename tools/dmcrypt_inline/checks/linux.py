@@ -58,6 +58,12 @@ def linux_checks(queue: Queue) -> list[Check]:
             if flavour in (*COMPILE_ONLY, *CROSS_COMPILE_ONLY) and flavour != "clang"
         ),
         Check("figures_were_measured_on_this_driver", lambda: _figures(queue)),
+        *(_selftests_checks(queue) if queue.target.adds_selftests or queue.target.below else []),
+    ]
+
+
+def _selftests_checks(queue: Queue) -> list[Check]:
+    return [
         Check("selftests_are_those_of_the_directory", lambda: fail_if(selftests.differences(queue.applied()))),
         Check("selftests_install_as_kselftests", lambda: _kselftest(queue)),
     ]

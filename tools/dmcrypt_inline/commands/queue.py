@@ -75,7 +75,7 @@ def refresh(request: Request) -> int:
 def refresh_selftests(request: Request) -> int:
     """Put the files of selftests/dm-crypt into the patches that add them."""
     for target in request.targets():
-        if target.is_kernel and not target.below:
+        if target.adds_selftests:
             for line in selftests.refreshed(request.tree(target)):
                 say(line)
             request.tree(target)  # of the files as they are now: what make refresh starts from

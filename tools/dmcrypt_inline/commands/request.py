@@ -74,8 +74,10 @@ class Request:
         return target
 
     def targets(self) -> Sequence[Target]:
-        """The target asked for, or all of them."""
-        return [get_target(self.target_name)] if self.target_name else list(TARGETS.values())
+        """The target asked for, or all of them but the long-term ones."""
+        if self.target_name:
+            return [get_target(self.target_name)]
+        return [target for target in TARGETS.values() if not target.long_term]
 
     def base(self, target: Target) -> BaseTree:
         """The base of the target, from the user's own tree where that is meant for it."""

@@ -126,8 +126,17 @@ def choose(repo: _Repo, variable: str) -> tuple[Target, str]:
     if variable != "LINUX":
         return candidates[0], f"the nearest target is {candidates[0].tag}"
     has_flags = FLAG in (repo.text(candidates[0].source) or "")
-    target = next(each for each in candidates if each.has_flags == has_flags)
+    alike = sorted((each for each in candidates if each.has_flags == has_flags), key=lambda each: _number(each.tag))
+    number = _number(describe(repo, variable)) or _number(alike[-1].tag)
+    # A queue expects what older kernels lack sooner than it minds what newer ones have.
+    target = next((each for each in reversed(alike) if _number(each.tag) <= number), alike[0])
     return target, f"its dm-crypt {'has' if has_flags else 'lacks'} the flags; the nearest target is {target.tag}"
+
+
+def _number(name: str) -> tuple[int, ...]:
+    """The first two numbers of a version in a text: (6, 12); empty where there is none."""
+    found = re.search(r"(\d+)\.(\d+)", name)
+    return (int(found[1]), int(found[2])) if found else ()
 
 
 def _has_files(repo: _Repo, target: Target) -> bool:

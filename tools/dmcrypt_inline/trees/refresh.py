@@ -47,7 +47,7 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
     with locked(path):
         commits = _commits(target, base, path, log)
         head = resolve(path, "HEAD", log) or ""
-        from_tree = target.is_kernel and not target.below and _selftests_from_tree(path, head, log)
+        from_tree = target.adds_selftests and _selftests_from_tree(path, head, log)
         before = {patch: patch.read_text() for patch in read_series(target)}
         done = _write_patches(target, path, commits, log)
         done += selftests.take(path, head, log) if from_tree else []
@@ -68,7 +68,7 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
             ) from error
         _write_for(on_tag, changed, log)
     tree = _apply_written(target, base, head)
-    if target.is_kernel and not target.below and selftests.differences(tree):
+    if target.adds_selftests and selftests.differences(tree):
         selftests.refresh(tree)
         apply_series(target, base)  # the next refresh wants the tree of these files
     now = read_series(target)

@@ -59,7 +59,7 @@ class Target:
     own tree tells, by its tag or by the commit that was taken); `lists` are the addresses
     for trees that cannot say who maintains them; `abi` maps paths to numbers there that others rely on and no test
     in a guest sees, as the source spells them. `below` names the target whose tree, its queue applied, is the base of
-    a stacked queue.
+    a stacked queue. `long_term` says that it is only worked on where it is named.
 
     Of kernels only: `source` is the file that variants replace, `beside` those of further modules that come with
     it; `fragments` maps a flavour to its config fragments, later ones winning; `mend` is a patch without which kernels
@@ -84,6 +84,7 @@ class Target:
     lists: tuple[str, ...] = ()
     abi: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     below: str = ""
+    long_term: bool = False
     source: str = ""
     beside: tuple[str, ...] = ()
     fragments: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
@@ -102,6 +103,11 @@ class Target:
     def replaced(self) -> tuple[str, ...]:
         """All files that variants replace."""
         return (self.source, *self.beside)
+
+    @property
+    def adds_selftests(self) -> bool:
+        """Whether the queue ends with the kselftests; long-term kernels take fixes alone."""
+        return self.is_kernel and not self.below and not self.long_term
 
     @property
     def tested(self) -> str:
@@ -236,6 +242,50 @@ TARGETS: dict[str, Target] = {
                 "table",
             ),
             lacks=("throttled_writer_stops_nobody",),
+        ),
+        Target(
+            name="linux-6.12",
+            upstream="Linux 6.12, a long-term kernel",
+            tag="v6.12",
+            variable="LINUX",
+            series=REPO / "stable" / "6.12" / "series",
+            patches=REPO / "stable" / "6.12" / "patches",
+            cover=REPO / "stable" / "6.12" / "cover-letter.txt",
+            recipe=Recipe(
+                package="linux-source-6.12",
+                suite="trixie-security",
+                version="",
+                tarball="usr/src/linux-source-6.12.tar.xz",
+                patch=None,
+                blobs={"drivers/md/dm-crypt.c": "3c2334232cd0"},
+            ),
+            blobs={"drivers/md/dm-crypt.c": "3c2334232cd0"},
+            products=LINUX_PRODUCTS,
+            prefixes=LINUX_PREFIXES,
+            abi={"drivers/md/dm-crypt.c": (".version = {1, 28, 0},",)},
+            long_term=True,
+            source="drivers/md/dm-crypt.c",
+            fragments=linux_fragments(CONFIG / "linux-6.12.config")
+            | {
+                NATIVE_DEBUG: (
+                    *USER_MODE,
+                    CONFIG / "debug.config",
+                    CONFIG / "linux-6.12.config",
+                    CONFIG / "native_debug.config",
+                ),
+            },
+            mend=TOOLS / "targets" / "linux-6.12" / "native.patch",
+            has_flags=True,
+            defects=(
+                "async_write_waits_for_tags",
+                "bad_tags_are_refused",
+                "full_crypto_queue_delays",
+                "iv_generator_does_not_sleep",
+                "polled_io_ends",
+                "reads_without_memory_fail_or_have_data",
+                "regressions",
+                "table",
+            ),
         ),
         Target(
             name=CRYPTSETUP,

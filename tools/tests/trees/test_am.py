@@ -90,6 +90,28 @@ def test_where_it_does_not_apply_nothing_changes(tmp_path: Path, targets: dict[s
     assert git(own, "status", "--porcelain") == ""
 
 
+@pytest.mark.parametrize(
+    ("version", "tag"),
+    [("5.15.1", "v6.1"), ("6.1", "v6.1"), ("6.6.9", "v6.1"), ("6.12.40", "v6.12"), ("6.13", "v6.12"), ("7.9", "v7.3")],
+)
+def test_of_several_with_the_flags_the_newest_that_is_no_newer_is_nearest(
+    tmp_path: Path, targets: dict[str, Target], version: str, tag: str
+) -> None:
+    for other in ("v7.3", "v6.12", "v6.1"):
+        targets[other] = replace(targets["fixed"], name=other, tag=other)
+    del targets["fixed"]
+    own = own_tree(tmp_path, "/* no_read_workqueue */\n")
+    numbers = dict(zip(("VERSION", "PATCHLEVEL", "SUBLEVEL"), version.split(".")))
+    (own / "Makefile").write_text("".join(f"{name} = {number}\n" for name, number in numbers.items()))
+    git(own, "commit", "-q", "-a", "-m", "another version")
+    with pytest.raises(UserError, match=rf"the nearest target is {tag}, {tag} of"):
+        am.apply_queue("LINUX", own, None)
+    git(own, "rm", "-q", "Makefile")
+    git(own, "commit", "-q", "-m", "no version")
+    with pytest.raises(UserError, match=r"the nearest target is v7\.3, v7\.3 of"):
+        am.apply_queue("LINUX", own, None)
+
+
 def test_a_named_target_is_taken_if_it_is_for_such_a_tree(tmp_path: Path, targets: dict[str, Target]) -> None:
     own = own_tree(tmp_path, "/* no_read_workqueue */\n")
     nearest = r"the nearest target is fixed, v0\.2 of a test, which is taken without TARGET="
