@@ -169,8 +169,9 @@ def _check_sources() -> Counts:
 
 def _trees(targets: Sequence[Target], request: Request) -> Counts:
     """All trees at once, because to unpack one keeps one CPU busy. What cannot be made, its checks say."""
+    below = {target.below for target in targets}  # made with those that are stacked on them
     with ThreadPoolExecutor(len(targets)) as pool:
-        for made in [pool.submit(request.tree, target) for target in targets]:
+        for made in [pool.submit(request.tree, target) for target in targets if target.name not in below]:
             made.exception()
     return Counts(0, 0, 0)
 
