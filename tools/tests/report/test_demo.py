@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import synthetic
 
 from dmcrypt_inline.bench.inguest.measurements import Results
-from dmcrypt_inline.report import demo, figures
+from dmcrypt_inline.report import demo, figures, tables
 
 
 def measured(speed: float) -> Results:
@@ -26,6 +28,12 @@ def test_figures_are_held_against_what_is_promised(speed: float, verdicts: set[s
     said = demo.judge(measured(speed))
     assert len(said) == len(demo.PROMISES)
     assert {line.partition(":")[0] for line in said} == verdicts
+
+
+def test_what_the_rounds_do_not_tell_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = tables.over
+    monkeypatch.setattr(tables, "over", lambda *given: replace(over(*given), interval=None))  # type: ignore[type-var]
+    assert [line.partition(":")[0] for line in demo.judge(measured(0.9))] == ["MISSED"] * 2 + ["cannot tell"] * 2
 
 
 def test_the_plan_has_all_that_the_table_shows() -> None:
