@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 from pathlib import Path
 
@@ -81,6 +82,13 @@ def test_a_registry_s_host_fails(repository: Path, tmp_path: Path) -> None:
     (repository / "a").write_text(f"see https://{PyPI.netloc}/simple\n")
     with pytest.raises(Failed, match="a:1: "):
         sources._no_hosts(tools, tmp_path / "log")
+
+
+def test_a_host_of_the_distribution_fails(repository: Path, tmp_path: Path) -> None:
+    home = platform.freedesktop_os_release()["HOME_URL"].rstrip("/").removeprefix("https://www.")
+    (repository / "a").write_text(f"(builders@lists.{home})\n")
+    with pytest.raises(Failed, match="a:1: "):
+        sources._no_hosts(Path(sys.executable).parent, tmp_path / "log")
 
 
 def test_a_path_of_this_machine_fails(repository: Path) -> None:
