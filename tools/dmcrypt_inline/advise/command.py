@@ -17,7 +17,7 @@ SUMMARY = "do no_read_workqueue and no_write_workqueue help on this machine, are
 DESCRIPTION = """\
 Look at every open dm-crypt mapping, what it lies on, what is stored for the
 next boot, and at the running kernel; say what to do, why, and how to take it
-back. Only --apply and --undo change anything. No key is ever read. As a user
+back. Only --apply and --undo change anything. No key is kept or said. As a user
 it sees less, and says what it did not see.
 """
 EPILOG = """\

@@ -31,8 +31,11 @@ class Disk:
 
     @property
     def in_interrupts(self) -> bool:
-        """Whether it completes in hard interrupts: the kernel takes disks with one queue to softirqs."""
-        return self.queues > 1
+        """Whether it may complete in hard interrupts: the kernel takes disks with one queue to softirqs.
+
+        A disk without queues stands for others, as NVMe does for its paths.
+        """
+        return self.queues != 1
 
     @property
     def words(self) -> str:
@@ -49,17 +52,6 @@ class Stack:
 
     layers: tuple[str, ...]
     disks: tuple[Disk, ...]
-
-
-def find(system: System, device: str) -> str:
-    """The kernel name of a device given as "major:minor", "" where there is none."""
-    for disk in system.names("/sys/block"):
-        if system.word(f"/sys/block/{disk}/dev") == device:
-            return disk
-        for part in system.names(f"/sys/block/{disk}"):
-            if part.startswith(disk) and system.word(f"/sys/block/{disk}/{part}/dev") == device:
-                return part
-    return ""
 
 
 def below(system: System, name: str) -> list[str]:

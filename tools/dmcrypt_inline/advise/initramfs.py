@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import lzma
 import subprocess
+import zlib
 from collections.abc import Iterator
 
 from .system import SECONDS, System
@@ -28,7 +29,7 @@ def look(system: System, release: str) -> tuple[str, dict[str, str]]:
             return "", {}
         try:
             return place, texts(packed)
-        except (OSError, EOFError, ValueError, lzma.LZMAError, subprocess.SubprocessError) as error:
+        except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error, subprocess.SubprocessError) as error:
             system.miss(f"initramfs: {place}: {error}")
             return "", {}
     return "", {}

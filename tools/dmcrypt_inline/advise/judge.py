@@ -64,6 +64,15 @@ def judge(facts: Facts) -> tuple[Verdict, ...]:
     return tuple(_judge(found, facts) for found in facts.found)
 
 
+def unsafe(found: Found, facts: Facts) -> dict[str, str]:
+    """Flags that a defect of this kernel forbids, or would, had it not been mended, with the reason; wherever it lies.
+
+    The table must have been seen.
+    """
+    defects = _defects(found, facts)
+    return {word: text for defect, word, text in defects if defect.effect == "stop" and word}
+
+
 def target(found: Found, verdict: Verdict) -> State:
     """The state that the verdict advises."""
     if verdict.advice == TAKE_BACK:
@@ -81,7 +90,8 @@ def _judge(found: Found, facts: Facts) -> Verdict:
     defects = _defects(found, facts)
     for defect, word, text in defects:
         if defect.effect == "stop" and word in good | in_force:
-            unsure = (defect.fixed and not facts.kernel.exact) or (found.driver is None and "async" in defect.takes)
+            backported = not facts.kernel.exact and (defect.fixed or facts.kernel.version < defect.since)
+            unsure = backported or (found.driver is None and "async" in defect.takes)
             (doubted if unsure else refused).setdefault(word, text)
         elif defect.effect == "useless" and word in good:
             good -= {word}
@@ -167,7 +177,8 @@ def _traits(found: Found, facts: Facts) -> frozenset[str]:
 def _defects(found: Found, facts: Facts) -> list[tuple[Defect, str, str]]:
     """The defects of this kernel that apply to a mapping, for each flag that it takes ("": none), with a text."""
     traits = _traits(found, facts)
-    applying = [it for it in kernel.defects() if it.takes <= traits and kernel.affected(it, facts.kernel.version)]
+    version, exact = facts.kernel.version, facts.kernel.exact
+    applying = [it for it in kernel.defects() if it.takes <= traits and kernel.affected(it, version, exact)]
     texts = {
         it: f"{' and '.join(TABLE_WORD[flag] for flag in it.flags) or 'with or without flags'}: {it.what}"
         for it in applying
@@ -220,8 +231,8 @@ def _sectors(found: Found) -> tuple[str, ...]:
     return (
         *texts,
         f"while it is open, with a backup: cryptsetup reencrypt --sector-size {BIG} --active-name {found.mapping.name}",
-        "the file system must have blocks of 4096 or more, and what is on top (a virtual machine's disk, a partition"
-        " table) must not insist on 512",
+        "what is on top must bear it: a file system with blocks of 4096 (XFS: sectors, too); no LVM, partition table or"
+        " disk of a virtual machine that was made for 512",
     )
 
 

@@ -111,10 +111,14 @@ def _row(row: dict[str, str | list[str]]) -> Defect:
     )
 
 
-def affected(defect: Defect, version: Version) -> bool:
-    """Whether an upstream kernel of this version has the defect."""
+def affected(defect: Defect, version: Version, exact: bool = True) -> bool:
+    """Whether an upstream kernel of this version has the defect.
+
+    One that only says where it began may have what is dangerous from later ones.
+    """
     if defect.fixed and version >= defect.fixed:
         return False
-    began = version >= defect.since or any(version[:2] == it[:2] and version >= it for it in defect.also)
+    began = version >= defect.since or (not exact and defect.effect == "stop")
+    began = began or any(version[:2] == it[:2] and version >= it for it in defect.also)
     mended = any(version[:2] == it[:2] and version >= it for it in defect.stable)
     return began and not mended

@@ -91,7 +91,7 @@ def _to_measure(facts: Facts, name: str) -> tuple[Found, frozenset[str]]:
             raise UserError("\n    ".join([f"{name}: cannot be measured", *verdict.reasons]))
         if found.mapping.segments[0].integrity:
             raise UserError(f"{name}: sectors have tags, which a second mapping beside it would change")
-        unsafe = {**verdict.refused, **verdict.doubted}
+        unsafe = judge.unsafe(found, facts)
         if unsafe.keys() >= {READ, WRITE}:
             raise UserError("\n    ".join([f"{name}: not tried on this kernel", *dict.fromkeys(unsafe.values())]))
         return found, frozenset({READ, WRITE} - unsafe.keys())

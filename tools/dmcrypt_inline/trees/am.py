@@ -128,8 +128,8 @@ def choose(repo: _Repo, variable: str) -> tuple[Target, str]:
     has_flags = FLAG in (repo.text(candidates[0].source) or "")
     alike = sorted((each for each in candidates if each.has_flags == has_flags), key=lambda each: _number(each.tag))
     number = _number(describe(repo, variable)) or _number(alike[-1].tag)
-    # A queue expects what older kernels lack sooner than it minds what newer ones have.
-    target = next((each for each in reversed(alike) if _number(each.tag) <= number), alike[0])
+    # A long-term queue brings what its kernel lacks: those after it have that already.
+    target = next((each for each in alike if _number(each.tag) >= number), alike[-1])
     return target, f"its dm-crypt {'has' if has_flags else 'lacks'} the flags; the nearest target is {target.tag}"
 
 

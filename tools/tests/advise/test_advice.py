@@ -94,6 +94,17 @@ def test_the_verdict_follows_what_is_found(
     assert verdict.reasons
 
 
+def test_a_kernel_that_says_only_where_it_began_may_have_later_defects(tmp_path: Path) -> None:
+    changed = {"5.14.0-427.13.1.el9_4": "4.18.0-553.el8_10", "aes-xts-plain64": "aes-cbc-eboiv", "xts(aes)": "cbc(aes)"}
+    verdict = verdicts(machine("rhel-9-server", tmp_path, changed))["fast"]
+    assert (verdict.advice, set(verdict.refused), set(verdict.doubted)) == (CANNOT_TELL, set(), {READ, WRITE})
+
+
+def test_a_disk_without_queues_may_complete_in_hard_interrupts(tmp_path: Path) -> None:
+    changed = {"/nvme0n1/mq/0/": "/nvme0n1/x/", "/nvme0n1/mq/1/": "/nvme0n1/y/", "6.1.119-1": "6.1.50-1"}
+    assert laptop(tmp_path, **changed).flags == {WRITE}
+
+
 def test_without_root_it_says_what_it_did_not_see(tmp_path: Path) -> None:
     text = (MACHINES / f"{LAPTOP}.txt").read_text()
     system = load(text[: text.index("==> $ dmsetup")], tmp_path, is_root=False)
@@ -151,6 +162,17 @@ def test_the_algorithm_of_a_cipher(cipher: str, wanted: str) -> None:
 def test_a_defect_ends_where_it_was_mended(version: str, has: bool) -> None:
     [freed] = [defect for defect in kernel.defects() if "CVE-2024-26718" in defect.what]
     assert kernel.affected(freed, kernel.parse_version(version)) is has
+
+
+def test_a_damaged_image_is_not_seen(tmp_path: Path) -> None:
+    system = System(tmp_path)
+    image = tmp_path / "boot" / "initrd.img-1"
+    image.parent.mkdir()
+    packed = bytearray(gzip.compress(b"x" * 100))
+    packed[10] = 0xFF  # no kind of block
+    image.write_bytes(packed)
+    assert initramfs.look(system, "1") == ("", {})
+    assert system.unseen
 
 
 def test_defects_are_whole() -> None:

@@ -41,6 +41,11 @@ def test_the_interval_leaves_one_round_out_at_each_end() -> None:
     [
         ({"1 allow_discards": "1 integrity:32:aead"}, "sectors have tags"),
         ({"aes-xts-plain64": "aes-cbc-eboiv", "6.1.119-1": "7.3.4-1"}, "not tried on this kernel"),
+        (
+            {"aes-xts-plain64": "aes-cbc-eboiv", "queue/rotational <==\n0": "queue/rotational <==\n1"},
+            "not tried on this",
+        ),
+        ({"aes-xts-plain64": "aes-cbc-eboiv", "luksDump /dev/nvme0n1p3": "other"}, "not tried on this kernel"),
         ({"v1.24.0": "v1.21.0"}, "cannot be measured"),
         ({"nvme0n1p3_crypt": "other"}, "no dm-crypt mapping"),
     ],

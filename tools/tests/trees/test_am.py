@@ -92,9 +92,9 @@ def test_where_it_does_not_apply_nothing_changes(tmp_path: Path, targets: dict[s
 
 @pytest.mark.parametrize(
     ("version", "tag"),
-    [("5.15.1", "v6.1"), ("6.1", "v6.1"), ("6.6.9", "v6.1"), ("6.12.40", "v6.12"), ("6.13", "v6.12"), ("7.9", "v7.3")],
+    [("5.15.1", "v6.1"), ("6.1", "v6.1"), ("6.6.9", "v6.12"), ("6.12.40", "v6.12"), ("6.13", "v7.3"), ("7.9", "v7.3")],
 )
-def test_of_several_with_the_flags_the_newest_that_is_no_newer_is_nearest(
+def test_of_several_with_the_flags_the_oldest_that_is_no_older_is_nearest(
     tmp_path: Path, targets: dict[str, Target], version: str, tag: str
 ) -> None:
     for other in ("v7.3", "v6.12", "v6.1"):
