@@ -24,7 +24,7 @@ from .checklist import Check, Failed, Queue, Skipped, fail_if
 
 # Nothing that a W=1 build of the driver would see.
 BUILT_ELSEWHERE = ("Documentation/", "MAINTAINERS", "tools/testing/selftests/")
-CONFIGURED = ("Kconfig", "Makefile")  # kernels are configured from the whole queue's
+CONFIGURED = ("Kconfig", "Makefile", ".kunitconfig")  # kernels are configured from the whole queue's
 CODE = (".c", ".S")
 NO_HISTORY = ("UNKNOWN_COMMIT_ID",)  # a tree of one commit: what Fixes: names cannot be looked up
 ADDED = re.compile(r"^--- /dev/null\n\+\+\+ b/(.*)", re.M)
