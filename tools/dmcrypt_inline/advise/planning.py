@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .looking import Found
 from .mappings import FLAGS, OPTIONS, as_options
-from .stored import TAB_WORDS
+from .stored import TAB_WORDS, known
 
 REFRESHED = ("LUKS1", "LUKS2")  # the others would need all that they were opened with, or have another key each time
 Words = frozenset[str]
@@ -69,19 +69,19 @@ def with_words(crypttab: str, number: int, words: Words) -> str:
 
     All else stays as it is, byte for byte.
     """
-    lines = crypttab.splitlines(keepends=True)
-    body = lines[number].rstrip("\r\n")
+    lines = crypttab.split("\n")
+    body = lines[number].rstrip("\r")
     end = lines[number][len(body) :]
     fields = list(re.finditer(r"\S+", body))
     has = [option for option in fields[3][0].split(",") if option not in ("", "none", "-")] if len(fields) > 3 else []
     kept = [option for option in has if option not in TAB_WORDS or TAB_WORDS[option] in words]
-    kept += [option for option in tab_options(words) if option not in has]
+    kept += tab_options(words - known(has))
     if len(fields) > 3:
         body = body[: fields[3].start()] + (",".join(kept) or "none") + body[fields[3].end() :]
     elif kept:
         body = body.rstrip() + (" none" if len(fields) < 3 else "") + " " + ",".join(kept)
     lines[number] = body + end
-    return "".join(lines)
+    return "\n".join(lines)
 
 
 def rebuild(found: Found) -> str:
