@@ -57,8 +57,9 @@ class Change:
 
     @property
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Line by line: as it is, as it shall be."""
-        return zip(self.before.split("\n"), self.after.split("\n"), strict=True)
+        """Line by line, for a person: as it is, as it shall be."""
+        before, after = (it.encode(errors=UNCHANGED).decode(errors="replace") for it in (self.before, self.after))
+        return zip(before.split("\n"), after.split("\n"), strict=True)
 
     def check(self, system: System) -> None:
         """Raise UserError where crypttab is to be changed, and is no longer what it was."""

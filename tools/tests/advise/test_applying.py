@@ -138,6 +138,16 @@ def test_every_byte_of_crypttab_stays(luks1: Cryptsetup, tmp_path: Path) -> None
     assert crypttab.read_bytes() == before
 
 
+def test_a_line_that_is_no_utf_8_can_be_said(luks1: Cryptsetup, tmp_path: Path) -> None:
+    crypttab = tmp_path / "etc/crypttab"
+    crypttab.write_bytes(crypttab.read_bytes().replace(b"keys/data", b"keys/\xe9"))
+    before = crypttab.read_bytes()
+    applying.apply(luks1.system, "data", luks1.person())
+    applying.undo(luks1.system, "data", luks1.person())
+    assert ["keys/\ufffd" in line for line in luks1.told if line.encode()] == [False, False, True, False]
+    assert crypttab.read_bytes() == before
+
+
 def test_what_was_edited_in_crypttab_since_stays(luks1: Cryptsetup, tmp_path: Path) -> None:
     crypttab = tmp_path / "etc/crypttab"
     before = crypttab.read_bytes()
