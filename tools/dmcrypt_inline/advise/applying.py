@@ -9,26 +9,32 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import join
+from typing import Any
 
 from ..common.errors import UserError
 from . import judge, looking, planning
 from .judge import SET, TAKE_BACK, Verdict
 from .looking import Found
 from .planning import State
-from .stored import CRYPTTAB
+from .stored import CRYPTTAB, UNCHANGED, parse_crypttab, read_crypttab
 from .system import System
 
 KEPT = "/var/lib/dmcrypt-inline"
+STATE, TAB_BEFORE = "state.json", "crypttab.before"
+WHOLE = "whole"  # a file that is there once all was changed, and until something is taken back
 YES = "yes"
 
 
 def call_on_terminal(argv: Sequence[str]) -> int:
     """Run a program that may ask for a passphrase: the terminal is its own. Returns its exit status."""
-    return subprocess.run(argv, check=False).returncode
+    environment = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}  # as System.ask has it
+    with _told(f"cannot run {argv[0]}"):
+        return subprocess.run(argv, env=environment, check=False).returncode
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,59 @@ class Person:
     call: Callable[[Sequence[str]], int] = call_on_terminal
 
 
+@dataclass(frozen=True)
+class Change:
+    """What is to be done: calls of cryptsetup, and the text of crypttab before and after."""
+
+    calls: Sequence[Sequence[str]]
+    before: str
+    after: str
+
+    @property
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Line by line, for a person: as it is, as it shall be."""
+        before, after = (it.encode(errors=UNCHANGED).decode(errors="replace") for it in (self.before, self.after))
+        return zip(before.split("\n"), after.split("\n"), strict=True)
+
+    def check(self, system: System) -> None:
+        """Raise UserError where crypttab is to be changed, and is no longer what it was."""
+        if self.after != self.before != read_crypttab(system):
+            raise UserError(f"{system.path(CRYPTTAB)} was edited meanwhile: it was left as it is")
+
+    def carry_out(self, system: System, person: Person) -> None:
+        """Do it: what may fail for want of a passphrase comes first."""
+        for argv in self.calls:
+            status = person.call([*argv, *(["--key-file", person.key_file] if person.key_file else [])])
+            if status != 0:
+                raise UserError(f"{join(argv)} ended with exit status {status}")
+        self.check(system)
+        if self.after != self.before:
+            _replace(system.path(CRYPTTAB), self.after.encode(errors=UNCHANGED))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What --undo has to know. `volume`: what tells it from others of the same name; `line`: of crypttab, as it was."""
+
+    before: State
+    after: State
+    volume: dict[str, Any]
+    line: str | None
+
+    def as_json(self) -> str:
+        """For the file."""
+        return json.dumps(vars(self), indent=2, default=lambda it: vars(it) if isinstance(it, State) else sorted(it))
+
+    @classmethod
+    def parse(cls, text: str) -> Kept:
+        """From the file. Raises ValueError where that is damaged."""
+        try:
+            kept = json.loads(text)
+            return cls(_state(kept["before"]), _state(kept["after"]), dict(kept["volume"]), kept["line"])
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"it is damaged at {error}") from error
+
+
 def apply(system: System, name: str, person: Person) -> None:
     """Do what is advised for a mapping.
 
@@ -51,48 +110,63 @@ def apply(system: System, name: str, person: Person) -> None:
     if verdict.advice not in (SET, TAKE_BACK):
         raise UserError("\n    ".join([f"{name}: {verdict.headline}; nothing was changed", *verdict.reasons]))
     old, new = planning.now(found), judge.target(found, verdict)
-    if new.tab == old.tab and not planning.refreshes(found, old, new):
+    text, line = _crypttab(system, found), found.stored.line
+    number = line.number if line and new.tab != old.tab else None
+    changed = text if number is None else planning.with_words(text, number, new.tab or frozenset())
+    change = Change(planning.refreshes(found, old, new), text, changed)
+    if not change.calls and changed == text:
         raise UserError("\n    ".join([f"{name}: there is nothing here that could be changed", *verdict.reasons]))
     place = _kept(system, name)
     if place.exists():
         raise UserError(f"{name}: what was set last is still kept in {place}: advise --undo {name} comes first")
-    _confirm(person, f"{name}: {verdict.headline}", verdict.do)
-    _keep(system, name, old, new)
+    also = new.table - old.table - verdict.flags
+    lines = [*verdict.do, *([f"in force then, as the header has it: {planning.said(also)}"] if also else [])]
+    _confirm(person, f"{name}: {verdict.headline}", lines)
+    change.check(system)
+    _keep(place, Kept(old, new, _volume(found), None if number is None else text.split("\n")[number]), change)
     try:
-        _refresh(planning.refreshes(found, old, new), person)
-        _change_crypttab(system, found, old, new)
-        _prove(system, name, new)
+        change.carry_out(system, person)
+        seen = _prove(system, name, new)
     except UserError as error:
-        if planning.now(_one(system, name)[0]) != old:
+        if planning.now(_one(system, name)[0]) != old or (changed != text and read_crypttab(system) != text):
             raise UserError(f"{error}\n  advise --undo {name} takes back what was changed") from error
-        shutil.rmtree(place)
+        _forget(place)
         raise
-    _tell(found, new, old, person)
+    with _told(f"{name} was changed, but that cannot be noted in {place}"):
+        (place / WHOLE).touch()
+    _tell(found, seen, old, person)
 
 
 def undo(system: System, name: str, person: Person) -> None:
-    """Take back what `apply` did. Raises UserError where nothing is kept, or crypttab was edited meanwhile."""
-    place = _kept(system, name)
-    try:
-        kept = json.loads((place / "state.json").read_text())
-    except OSError as error:
-        raise UserError(f"{name}: nothing is kept in {place}: {error.strerror}") from error
-    old, new = _state(kept["before"]), _state(kept["after"])
-    before, after = place / "crypttab.before", place / "crypttab.after"
-    crypttab = system.path(CRYPTTAB)
-    if before.exists() and crypttab.read_bytes() not in (each.read_bytes() for each in (before, after)):
-        raise UserError(f"{crypttab} was edited since: mend it by hand with the help of {before}, then remove {place}")
+    """Take back what `apply` did, and nothing else. Raises UserError where nothing is kept, or not of this volume."""
     found, _ = _one(system, name)
-    calls = planning.refreshes(found, planning.now(found), old)
-    lines = [join(argv) for argv in calls]
-    lines += [f"{crypttab}: as kept in {before}"] if before.exists() else []
-    _confirm(person, f"{name}: back to {_summary(old)}", lines)
-    _refresh(calls, person)
-    if before.exists():
-        _write(crypttab, before.read_bytes())
-    _prove(system, name, old)
-    shutil.rmtree(place)
-    _tell(found, old, new, person)
+    place = _kept(system, name)
+    kept = _read(place, name)
+    _refuse(found, kept, place)
+    old, line = planning.now(found), found.stored.line
+    new = planning.taken_back(old, kept.before, kept.after, whole=(place / WHOLE).exists())
+    text = changed = _crypttab(system, found)
+    if line and new.tab is not None and new.tab != old.tab:
+        changed = planning.line_back(text, line.number, new.tab, kept.line or "", kept.after.tab or frozenset())
+    change = Change(planning.refreshes(found, old, new), text, changed)
+    lines = [join(argv) for argv in change.calls]
+    lines += [f"{CRYPTTAB}: {after}" for before, after in change.lines if before != after]
+    _confirm(person, f"{name}: back to {_summary(new)}", lines)
+    with _told(f"cannot note in {place} what is to be changed; nothing was changed"):
+        (place / WHOLE).unlink(missing_ok=True)
+    change.carry_out(system, person)
+    seen = _prove(system, name, new)
+    _forget(place)
+    _tell(found, seen, old, person)
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Have an error said in words."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise UserError(f"{what}: {(isinstance(error, OSError) and error.strerror) or error}") from error
 
 
 def _one(system: System, name: str) -> tuple[Found, Verdict]:
@@ -116,24 +190,71 @@ def _tell(found: Found, state: State, other: State, person: Person) -> None:
         person.say(f"the initramfs has a copy of /etc/crypttab: {again}")
 
 
+def _crypttab(system: System, found: Found) -> str:
+    """The text of crypttab, with the line that was found where it was found."""
+    text, line = read_crypttab(system), found.stored.line
+    if line and line not in parse_crypttab(text):
+        raise UserError(f"{system.path(CRYPTTAB)} was edited just now: nothing was changed")
+    return text
+
+
+def _volume(found: Found) -> dict[str, Any]:
+    """What tells a volume from others of the same name: its UUID, as devices may have other numbers after a boot."""
+    mapping = found.mapping
+    devices = [] if mapping.uuid else sorted({segment.device for segment in mapping.segments})
+    return {"type": mapping.kind, "uuid": mapping.uuid, "devices": devices}
+
+
+def _refuse(found: Found, kept: Kept, place: Path) -> None:
+    """Raise UserError where what is kept is not to be done to what was found."""
+    name, stored = found.mapping.name, found.stored
+    if (volume := _volume(found)) != kept.volume:
+        text = f"{name} is {volume}, but kept was {kept.volume}: if that one is gone, remove {place}"
+        raise UserError(text)
+    if stored.hinders:
+        raise UserError(f"{name}: the header says {stored.hinders}: to be ended, or set by hand, first")
+    if (stored.header is None) != (kept.before.header is None):
+        raise UserError(f"{name}: its LUKS2 header could not be read, or has moved; nothing was changed")
+
+
 def _kept(system: System, name: str) -> Path:
     return system.path(KEPT) / name
 
 
-def _keep(system: System, name: str, old: State, new: State) -> None:
-    place = _kept(system, name)
-    try:
+def _part(path: Path) -> Path:
+    """What a file or directory is called until it is whole."""
+    return path.with_name(f".{path.name}.dmcrypt-inline")
+
+
+def _keep(place: Path, kept: Kept, change: Change) -> None:
+    """Keep what is to be changed: the whole of it, on the disk, or nothing."""
+    part = _part(place)
+    with _told(f"cannot keep in {place} what is to be changed; nothing was changed"):
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         place.parent.chmod(0o700)
-        place.mkdir(mode=0o700)
-        (place / "state.json").write_text(json.dumps({"before": _as_dict(old), "after": _as_dict(new)}, indent=2))
-    except OSError as error:
-        text = f"cannot keep in {place} what is to be changed: {error.strerror}; nothing was changed"
-        raise UserError(text) from error
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(mode=0o700)
+        _write(part / STATE, kept.as_json().encode())
+        if kept.line is not None:
+            _write(part / TAB_BEFORE, change.before.encode(errors=UNCHANGED))  # for a person: --undo needs it not
+        _sync(part)
+        part.rename(place)
+        _sync(place.parent)
 
 
-def _as_dict(state: State) -> dict[str, list[str] | None]:
-    return {key: None if words is None else sorted(words) for key, words in state.__dict__.items()}
+def _read(place: Path, name: str) -> Kept:
+    by_hand = f"take back by hand what is to be taken back ({TAB_BEFORE} there is the old crypttab), then remove it"
+    with _told(f"{name}: what is kept in {place} cannot be used: {by_hand}"):
+        if place.exists():
+            return Kept.parse((place / STATE).read_text())
+    raise UserError(f"{name}: nothing is kept in {place}")
+
+
+def _forget(place: Path) -> None:
+    with _told(f"cannot remove {place}: do so by hand"):
+        shutil.rmtree(_part(place), ignore_errors=True)
+        place.rename(_part(place))
+        shutil.rmtree(_part(place))
 
 
 def _state(kept: dict[str, list[str] | None]) -> State:
@@ -141,49 +262,50 @@ def _state(kept: dict[str, list[str] | None]) -> State:
     return State(words["table"] or frozenset(), words["header"], words["tab"])
 
 
-def _refresh(calls: Sequence[Sequence[str]], person: Person) -> None:
-    for argv in calls:
-        status = person.call([*argv, *(["--key-file", person.key_file] if person.key_file else [])])
-        if status != 0:
-            raise UserError(f"{join(argv)} ended with exit status {status}")
-
-
-def _change_crypttab(system: System, found: Found, old: State, new: State) -> None:
-    line, place = found.stored.line, _kept(system, found.mapping.name)
-    if line is None or new.tab is None or new.tab == old.tab:
-        return
-    before = system.path(CRYPTTAB).read_bytes()
-    text = planning.with_words(before.decode(errors="surrogateescape"), line.number, new.tab)
-    after = text.encode(errors="surrogateescape")
-    (place / "crypttab.before").write_bytes(before)
-    (place / "crypttab.after").write_bytes(after)
-    _write(system.path(CRYPTTAB), after)
-
-
-def _write(path: Path, content: bytes) -> None:
+def _replace(path: Path, content: bytes) -> None:
     """Give a file another content, whole or not at all; owner and mode stay."""
     path = path.resolve()
-    part = path.with_name(f".{path.name}.dmcrypt-inline")
+    part = _part(path)
     try:
-        there = path.stat()
-        part.unlink(missing_ok=True)
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as fresh:
-            fresh.write(content)
-            os.fchown(fresh.fileno(), there.st_uid, there.st_gid)
-            os.fchmod(fresh.fileno(), there.st_mode & 0o7777)
-            os.fsync(fresh.fileno())
-        part.replace(path)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from error
+        with _told(f"cannot write {path}"):
+            part.unlink(missing_ok=True)
+            _write(part, content, path.stat())
+            part.replace(path)
+            _sync(path.parent)
+    except UserError:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise
 
 
-def _prove(system: System, name: str, wanted: State) -> None:
-    """Look again: table, header and crypttab have to say what was wanted."""
+def _write(path: Path, content: bytes, like: os.stat_result | None = None) -> None:
+    """Make a file, on the disk when this returns, with owner and mode of another."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as fresh:
+        fresh.write(content)
+        if like:
+            os.fchown(fresh.fileno(), like.st_uid, like.st_gid)
+            os.fchmod(fresh.fileno(), like.st_mode & 0o7777)
+        fresh.flush()
+        os.fsync(fresh.fileno())
+
+
+def _sync(directory: Path) -> None:
+    """Have the names in a directory on the disk."""
+    number = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def _prove(system: System, name: str, wanted: State) -> State:
+    """Look again: table, header and crypttab have to say what was wanted. Returns what they say."""
     found, _ = _one(system, name)
     seen = planning.now(found)
     table = wanted.table if planning.can_refresh(found) else seen.table
     if seen != State(table, wanted.header, wanted.tab):
         raise UserError(f"{name}: wanted {_summary(wanted)}; found {_summary(seen)}")
+    return seen
 
 
 def _summary(state: State) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .looking import Found
 from .mappings import FLAGS, OPTIONS, as_options
-from .stored import TAB_WORDS
+from .stored import TAB_WORDS, known
 
 REFRESHED = ("LUKS1", "LUKS2")  # the others would need all that they were opened with, or have another key each time
 Words = frozenset[str]
@@ -29,11 +29,32 @@ def now(found: Found) -> State:
 
 
 def wanted(found: Found, flags: Words, without: Words) -> State:
-    """The mapping with `flags` and without `without`, in force and stored; all other words stay where they are."""
+    """The mapping with `flags` and without `without`, in force and stored; all other words stay where they are.
+
+    Those of the header come into force with any refresh.
+    """
     old = now(found)
     header = None if old.header is None else (old.header | flags) - without
     tab = None if old.tab is None else (old.tab | (flags if header is None else frozenset())) - without
-    return State((old.table | flags) - without, header, tab)
+    return State((old.table | (old.header or frozenset()) | flags) - without, header, tab)
+
+
+def taken_back(seen: State, before: State, after: State, *, whole: bool) -> State:
+    """What is seen without the difference between `before` and `after`; what else was changed since stays.
+
+    Where that change was not carried out to its end (not `whole`), it may have lost words that were in force.
+    """
+    table = (seen.table - (after.table - before.table)) | (before.table - (after.table if whole else frozenset()))
+    header = _back(seen.header, before.header, after.header)
+    if (table, header) != (seen.table, seen.header):
+        table |= header or frozenset()
+    return State(table, header, _back(seen.tab, before.tab, after.tab))
+
+
+def _back(seen: Words | None, before: Words | None, after: Words | None) -> Words | None:
+    if seen is None or before is None or after is None:
+        return seen
+    return (seen - (after - before)) | (before - after)
 
 
 def refreshes(found: Found, old: State, new: State) -> list[list[str]]:
@@ -43,13 +64,13 @@ def refreshes(found: Found, old: State, new: State) -> list[list[str]]:
     what it is told, and nothing else. Mappings that cannot be refreshed need none: they change when opened again.
     """
     name, kind = found.mapping.name, found.mapping.kind
-    if not can_refresh(found):
+    if not can_refresh(found) or (old.table, old.header) == (new.table, new.header):
         return []
     begin = ["cryptsetup", "refresh", name]
     if kind == "LUKS2" and not found.mapping.segments[0].keyring:
         begin.append("--disable-keyring")  # the key stays where it is
     if kind == "LUKS1" or new.header is None:
-        return [[*begin, *as_options(new.table)]] if new.table != old.table else []
+        return [[*begin, *as_options(new.table)]]
     calls, table = [], old.table
     if new.header != old.header:
         calls.append([*begin, "--persistent", *as_options(new.header)])
@@ -69,19 +90,28 @@ def with_words(crypttab: str, number: int, words: Words) -> str:
 
     All else stays as it is, byte for byte.
     """
-    lines = crypttab.splitlines(keepends=True)
-    body = lines[number].rstrip("\r\n")
+    lines = crypttab.split("\n")
+    body = lines[number].rstrip("\r")
     end = lines[number][len(body) :]
     fields = list(re.finditer(r"\S+", body))
     has = [option for option in fields[3][0].split(",") if option not in ("", "none", "-")] if len(fields) > 3 else []
     kept = [option for option in has if option not in TAB_WORDS or TAB_WORDS[option] in words]
-    kept += [option for option in tab_options(words) if option not in has]
+    kept += tab_options(words - known(has))
     if len(fields) > 3:
         body = body[: fields[3].start()] + (",".join(kept) or "none") + body[fields[3].end() :]
     elif kept:
         body = body.rstrip() + (" none" if len(fields) < 3 else "") + " " + ",".join(kept)
     lines[number] = body + end
-    return "".join(lines)
+    return "\n".join(lines)
+
+
+def line_back(crypttab: str, number: int, words: Words, before: str, after: Words) -> str:
+    """The same for taking back: a line that still is what `with_words` made of `before` is as before again."""
+    lines = crypttab.split("\n")
+    if lines[number] != with_words(before, 0, after):
+        return with_words(crypttab, number, words)
+    lines[number] = before
+    return "\n".join(lines)
 
 
 def rebuild(found: Found) -> str:

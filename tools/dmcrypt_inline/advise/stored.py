@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from . import disks, initramfs
-from .mappings import OPTIONS, Mapping
+from .mappings import DISCARD, OPTIONS, Mapping
 from .system import System
 
 CRYPTTAB = "/etc/crypttab"
 HEADER_WORDS = {header: word for word, (_, header, _) in OPTIONS.items()}
-TAB_WORDS = {tab: word for word, (_, _, tab) in OPTIONS.items() if tab}
+TAB_WORDS = {tab: word for word, (_, _, tab) in OPTIONS.items() if tab} | {"allow-discards": DISCARD}  # systemd has two
+UNCHANGED = "surrogateescape"  # bytes that are no UTF-8 come out as they went in
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,21 @@ def known(options: Iterable[str]) -> frozenset[str]:
     return frozenset(TAB_WORDS[option] for option in options if option in TAB_WORDS)
 
 
+def read_crypttab(system: System) -> str:
+    """The text of /etc/crypttab, every byte of it, "" where there is none or it cannot be read."""
+    try:
+        return system.path(CRYPTTAB).read_bytes().decode(errors=UNCHANGED)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        system.miss(f"crypttab: {CRYPTTAB}: {error.strerror}")
+        return ""
+
+
 def parse_crypttab(text: str) -> list[Line]:
     """The lines of a crypttab that name a mapping."""
     found = []
-    for number, line in enumerate(text.splitlines()):
+    for number, line in enumerate(text.split("\n")):
         fields = line.split()
         if len(fields) < 2 or fields[0].startswith("#"):
             continue
@@ -84,9 +96,13 @@ def parse_dump(text: str) -> tuple[frozenset[str], str, str]:
     return flags, " ".join(hinders), said.get("UUID", "").strip()
 
 
-def parse_command_line(text: str, uuid: str) -> frozenset[str] | None:
-    """What the kernel's command line says of the LUKS volume with this UUID; None where it leaves it to crypttab."""
+def parse_command_line(text: str, uuid: str) -> tuple[frozenset[str] | None, bool]:
+    """What the kernel's command line says of the LUKS volume with this UUID, and whether it names the volume.
+
+    None where it says nothing.
+    """
     own: frozenset[str] | None = None
+    general: frozenset[str] | None = None
     for word in text.split():
         key, _, value = word.partition("=")
         if key not in ("rd.luks.options", "luks.options"):
@@ -95,9 +111,9 @@ def parse_command_line(text: str, uuid: str) -> frozenset[str] | None:
         if equals and re.fullmatch(r"[0-9a-f-]{36}", name):
             if name == uuid:
                 own = known(options.split(","))
-        elif own is None:
-            own = known(value.split(","))
-    return own
+        else:
+            general = known(value.split(","))
+    return (general, False) if own is None else (own, True)
 
 
 def header_device(system: System, mapping: Mapping) -> str:
@@ -117,26 +133,26 @@ def _belongs(line: Line, mapping: Mapping) -> bool:
 
 def look(system: System, mapping: Mapping, image: tuple[str, dict[str, str]]) -> Stored:
     """What is stored for a mapping. `image`: what initramfs.look gave."""
+    lines = parse_crypttab(read_crypttab(system))
+    place, texts = image
+    copies = [line for name in initramfs.CRYPTTABS for line in parse_crypttab(texts.get(name, ""))]
+    copy = next((line for line in copies if _belongs(line, mapping)), None)
+    line = next((line for line in lines if _belongs(line, mapping)), None)
     header, hinders = None, ""
-    if mapping.kind == "LUKS2":
+    detached = any(option.startswith("header=") for each in (line, copy) if each for option in each.options)
+    if mapping.kind == "LUKS2" and not detached:  # one on the disk would be an old one
         device = header_device(system, mapping)
         dump = system.ask(("cryptsetup", "luksDump", device), f"header of {mapping.name}") if device else None
         if dump is not None:
             flags, hinders, uuid = parse_dump(dump)
             header = flags if uuid == mapping.uuid else None  # else one that was left there: the real one is elsewhere
-    lines = parse_crypttab(system.read(CRYPTTAB, wanted="crypttab") or "")
-    place, texts = image
-    copies = [line for name in initramfs.CRYPTTABS for line in parse_crypttab(texts.get(name, ""))]
-    copy = next((line for line in copies if _belongs(line, mapping)), None)
     commands = [system.read("/proc/cmdline") or ""]
     commands += [text for name, text in texts.items() if name.startswith(initramfs.COMMAND_LINES)]
-    line = next((line for line in lines if _belongs(line, mapping)), None)
-    said = parse_command_line(" ".join(commands), mapping.uuid) if mapping.uuid else None
-    general = said is not None and mapping.uuid not in " ".join(commands)
+    said, named = parse_command_line(" ".join(commands), mapping.uuid) if mapping.uuid else (None, False)
     return Stored(
         header=header,
         line=line,
-        command_line=None if general and (line or copy) else said,  # a crypttab comes before what names no volume
+        command_line=said if named or not (line or copy) else None,  # a crypttab comes before what names no volume
         in_image=copy.words if copy else None,
         image=place if copy else "",
         hinders=hinders,

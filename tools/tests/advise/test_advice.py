@@ -228,16 +228,64 @@ def test_an_initramfs_that_is_older_than_crypttab_is_named(tmp_path: Path, name:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "words", "named"),
     [
-        (f"a rd.luks.options={UUID}=discard,no-read-workqueue b", {DISCARD, READ}),
-        ("rd.luks.options=discard", {DISCARD}),
-        (f"rd.luks.options={UUID[::-1]}=discard quiet", None),
+        (f"a rd.luks.options={UUID}=discard,no-read-workqueue b", {DISCARD, READ}, True),
+        (f"rd.luks.options={UUID}=discard rd.luks.options=no-read-workqueue", {DISCARD}, True),
+        ("rd.luks.options=discard", {DISCARD}, False),
+        (f"rd.luks.uuid=luks-{UUID} rd.luks.options=timeout=30s", set(), False),
+        (f"rd.luks.options={UUID[::-1]}=discard quiet", None, False),
     ],
 )
-def test_the_kernel_s_command_line(text: str, words: set[str] | None) -> None:
-    said = stored.parse_command_line(text, UUID)
+def test_the_kernel_s_command_line(text: str, words: set[str] | None, named: bool) -> None:
+    said, by_name = stored.parse_command_line(text, UUID)
+    assert (said if said is None else set(said), by_name) == (words, named)
+
+
+@pytest.mark.parametrize(
+    ("text", "crypttab", "words"),
+    [
+        (f"rd.luks.options={UUID}=timeout=30s", True, set()),
+        (f"rd.luks.uuid=luks-{UUID} rd.luks.options=timeout=30s", True, None),
+        ("rd.luks.options=no-read-workqueue", True, None),
+        ("rd.luks.options=no-read-workqueue", False, {READ}),
+    ],
+)
+def test_crypttab_comes_before_what_names_no_volume(
+    tmp_path: Path, text: str, crypttab: bool, words: set[str] | None
+) -> None:
+    system = machine(LAPTOP, tmp_path, {" ro quiet": f" ro {text}"})
+    if not crypttab:
+        (tmp_path / "etc/crypttab").unlink()
+    [found] = looking.look(system).found
+    said = found.stored.command_line
     assert (said if said is None else set(said)) == words
+
+
+def test_both_names_of_discard_in_crypttab(tmp_path: Path) -> None:
+    assert not laptop(tmp_path, **{"luks,discard": "luks,allow-discards"}).conflicts
+
+
+@pytest.mark.parametrize("in_image", [False, True])
+def test_the_header_on_the_disk_is_not_looked_at_where_crypttab_names_another(tmp_path: Path, in_image: bool) -> None:
+    elsewhere = "luks,discard,header=/boot/header"
+    system = machine(LAPTOP, tmp_path, {} if in_image else {"luks,discard": elsewhere})
+    if in_image:
+        (tmp_path / "boot").mkdir()
+        image = archive(**{"cryptroot/crypttab": f"nvme0n1p3_crypt UUID={UUID} none {elsewhere}\n"})
+        (tmp_path / "boot/initrd.img-6.1.0-28-amd64").write_bytes(image)
+    assert [verdict.advice for verdict in verdicts(system).values()] == [CANNOT_TELL]
+
+
+def test_a_word_is_in_force_where_every_segment_has_it() -> None:
+    table = "a: 0 8 crypt c - 0 8:0 0 2 allow_discards no_read_workqueue\na: 8 8 crypt c - 0 8:0 8 1 allow_discards\n"
+    mapping = mappings.Mapping("a", "dm-0", "", "", mappings.parse_table(table)["a"])
+    assert mapping.in_force == frozenset({DISCARD})
+
+
+def test_lines_of_crypttab_end_at_line_feeds_alone() -> None:
+    lines = stored.parse_crypttab("# a\u2028b\x0cc\x85\na b key discard\r\n\nc d\n")
+    assert [(line.number, line.name, line.options) for line in lines] == [(1, "a", ("discard",)), (3, "c", ())]
 
 
 def test_a_header_s_flags() -> None:

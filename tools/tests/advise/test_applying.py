@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
+import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +13,10 @@ from pathlib import Path
 import pytest
 from machines import machine
 
-from dmcrypt_inline.advise import applying, command
+from dmcrypt_inline.advise import applying, command, judge, looking
 from dmcrypt_inline.advise.applying import Person
 from dmcrypt_inline.advise.mappings import OPTIONS
-from dmcrypt_inline.advise.planning import with_words
+from dmcrypt_inline.advise.planning import State, taken_back, with_words
 from dmcrypt_inline.advise.system import System
 from dmcrypt_inline.common.errors import UserError
 
@@ -21,6 +24,7 @@ TABLE = "dmsetup table --target crypt"
 LUKS1 = "ubuntu-22.04-raid"
 UUID = "11111111-2222-3333-4444-555555555555"
 NAME = "nvme0n1p3_crypt"
+KEPT = "var/lib/dmcrypt-inline"
 DUMP = "cryptsetup luksDump /dev/nvme0n1p3"
 READ, WRITE = "--perf-no_read_workqueue", "--perf-no_write_workqueue"
 
@@ -106,14 +110,333 @@ def test_luks1_keeps_them_in_crypttab(tmp_path: Path) -> None:
     assert files(tmp_path) == before
 
 
-def test_a_crypttab_that_was_edited_since_is_left_alone(tmp_path: Path) -> None:
-    luks1 = Cryptsetup(machine(LUKS1, tmp_path))
+@pytest.fixture
+def luks1(tmp_path: Path) -> Cryptsetup:
+    """A RAID whose flags only crypttab can keep, with a comment that is no UTF-8 and has odd ends of lines."""
+    made = Cryptsetup(machine(LUKS1, tmp_path))
+    crypttab = tmp_path / "etc/crypttab"
+    crypttab.write_bytes(
+        b"# caf\xe9 \xe2\x80\xa8 \x0c\n" + crypttab.read_bytes().replace(b"luks\n", b"luks,,x\r\n") + b"# last"
+    )
+    return made
+
+
+def edits(crypttab: Path, old: str, new: str) -> None:
+    """Somebody edits crypttab."""
+    text = crypttab.read_bytes()
+    assert old.encode() in text
+    crypttab.write_bytes(text.replace(old.encode(), new.encode()))
+
+
+def test_every_byte_of_crypttab_stays(luks1: Cryptsetup, tmp_path: Path) -> None:
+    crypttab = tmp_path / "etc/crypttab"
+    before = crypttab.read_bytes()
     applying.apply(luks1.system, "data", luks1.person())
-    with (tmp_path / "etc/crypttab").open("a") as crypttab:
-        crypttab.write("# mine\n")
-    with pytest.raises(UserError, match="was edited since"):
+    assert crypttab.read_bytes() == before.replace(b"luks,,x\r", b"luks,x,no-write-workqueue\r")
+    assert (tmp_path / KEPT / "data/crypttab.before").read_bytes() == before
+    applying.undo(luks1.system, "data", luks1.person())
+    assert crypttab.read_bytes() == before
+
+
+def test_a_line_that_is_no_utf_8_can_be_said(luks1: Cryptsetup, tmp_path: Path) -> None:
+    crypttab = tmp_path / "etc/crypttab"
+    crypttab.write_bytes(crypttab.read_bytes().replace(b"keys/data", b"keys/\xe9"))
+    before = crypttab.read_bytes()
+    applying.apply(luks1.system, "data", luks1.person())
+    applying.undo(luks1.system, "data", luks1.person())
+    assert ["keys/\ufffd" in line for line in luks1.told if line.encode()] == [False, False, True, False]
+    assert crypttab.read_bytes() == before
+
+
+def test_what_was_edited_in_crypttab_since_stays(luks1: Cryptsetup, tmp_path: Path) -> None:
+    crypttab = tmp_path / "etc/crypttab"
+    before = crypttab.read_bytes()
+    applying.apply(luks1.system, "data", luks1.person())
+    edits(crypttab, "# last", "other /dev/sdz none luks\n")
+    edits(crypttab, "# <target", "first /dev/sdy none luks\n# <target")
+    elsewhere = crypttab.read_bytes()
+    applying.undo(luks1.system, "data", luks1.person())
+    assert crypttab.read_bytes() == elsewhere.replace(b"luks,x,no-write-workqueue\r", b"luks,,x\r")
+    crypttab.write_bytes(before)
+    applying.apply(luks1.system, "data", luks1.person())
+    edits(crypttab, "luks,x,no", "luks,discard,no")
+    applying.undo(luks1.system, "data", luks1.person())
+    assert crypttab.read_bytes() == before.replace(b"luks,,x\r", b"luks,discard\r")
+    assert "/etc/crypttab: data\t/dev/md0\t/etc/keys/data\tluks,discard\r" in luks1.told[-2]
+
+
+def test_crypttab_is_left_alone_where_it_was_edited_before_the_answer(luks1: Cryptsetup, tmp_path: Path) -> None:
+    crypttab = tmp_path / "etc/crypttab"
+
+    def answer(_: str) -> str:
+        edits(crypttab, "# last", "# mine")
+        return "yes"
+
+    with pytest.raises(UserError, match="edited meanwhile"):
+        applying.apply(luks1.system, "data", replace(luks1.person(), confirm=answer))
+    assert (luks1.calls, (tmp_path / KEPT / "data").exists()) == ([], False)
+    assert crypttab.read_bytes().endswith(b"# mine")
+
+
+@pytest.mark.parametrize("status", [0, 2])
+def test_crypttab_is_left_alone_where_it_was_edited_during_the_passphrase(
+    luks1: Cryptsetup, tmp_path: Path, status: int
+) -> None:
+    crypttab, before = tmp_path / "etc/crypttab", (tmp_path / "etc/crypttab").read_bytes()
+
+    def call(argv: Sequence[str]) -> int:
+        edits(crypttab, "# caf", "first /dev/sdy none luks\n# caf")
+        return status or luks1.call(argv)
+
+    with pytest.raises(UserError, match="--undo data"):
+        applying.apply(luks1.system, "data", replace(luks1.person(), call=call))
+    assert crypttab.read_bytes() == before.replace(b"# caf", b"first /dev/sdy none luks\n# caf")
+    assert (tmp_path / KEPT / "data/crypttab.before").read_bytes() == before
+    applying.undo(luks1.system, "data", luks1.person())
+    assert luks1.said[TABLE].split()[9:] in ([], ["0"])
+    assert not (tmp_path / KEPT / "data").exists()
+
+
+def test_crypttab_is_left_alone_where_it_is_not_the_one_that_was_looked_at(
+    luks1: Cryptsetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judges = judge.judge
+
+    def edited(facts: looking.Facts) -> tuple[judge.Verdict, ...]:
+        edits(tmp_path / "etc/crypttab", "# caf", "first /dev/sdy none luks\n# caf")
+        return judges(facts)
+
+    monkeypatch.setattr(judge, "judge", edited)
+    with pytest.raises(UserError, match="edited just now"):
+        applying.apply(luks1.system, "data", luks1.person())
+
+
+def test_a_crypttab_that_is_a_link_stays_one(luks1: Cryptsetup, tmp_path: Path) -> None:
+    crypttab = tmp_path / "etc/crypttab"
+    crypttab.rename(tmp_path / "real")
+    crypttab.symlink_to(tmp_path / "real")
+    applying.apply(luks1.system, "data", luks1.person())
+    assert crypttab.is_symlink()
+    assert b"no-write-workqueue" in (tmp_path / "real").read_bytes()
+
+
+@pytest.mark.parametrize("damage", ["", "{}", "[1]", '{"before": 1', None])
+def test_what_is_kept_and_damaged_is_said_and_touches_nothing(
+    luks1: Cryptsetup, tmp_path: Path, damage: str | None
+) -> None:
+    applying.apply(luks1.system, "data", luks1.person())
+    kept, crypttab = tmp_path / KEPT / "data", (tmp_path / "etc/crypttab").read_bytes()
+    (kept / "state.json").unlink()
+    if damage is not None:
+        (kept / "state.json").write_text(damage)
+    with pytest.raises(UserError, match=r"take back by hand .*, then remove it"):
+        applying.undo(luks1.system, "data", luks1.person())
+    assert (len(luks1.calls), (tmp_path / "etc/crypttab").read_bytes()) == (1, crypttab)
+
+
+def test_an_emptied_copy_of_crypttab_is_not_written(luks1: Cryptsetup, tmp_path: Path) -> None:
+    before = (tmp_path / "etc/crypttab").read_bytes()
+    applying.apply(luks1.system, "data", luks1.person())
+    (tmp_path / KEPT / "data/crypttab.before").write_bytes(b"")
+    applying.undo(luks1.system, "data", luks1.person())
+    assert (tmp_path / "etc/crypttab").read_bytes() == before
+
+
+def test_all_is_kept_on_the_disk_before_the_first_call(
+    luks1: Cryptsetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, int]] = []
+    sync = os.fsync
+
+    def fsync(number: int) -> None:
+        sync(number)
+        path = Path(f"/proc/self/fd/{number}").readlink()
+        synced.append((path.name, 0 if path.is_dir() else path.stat().st_size))
+
+    def call(argv: Sequence[str]) -> int:
+        kept = files(tmp_path / KEPT / "data")
+        sizes = {Path(name).name: len(content) for name, content in kept.items()}
+        assert set(sizes) == {"state.json", "crypttab.before"}
+        assert dict(synced[:2]) == sizes
+        assert [name for name, _ in synced[2:]] == [".data.dmcrypt-inline", "dmcrypt-inline"]
+        return luks1.call(argv)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    applying.apply(luks1.system, "data", replace(luks1.person(), call=call))
+    assert synced[4:] == [(".crypttab.dmcrypt-inline", len((tmp_path / "etc/crypttab").read_bytes())), ("etc", 0)]
+
+
+@pytest.mark.parametrize("at", range(1, 6))
+def test_a_full_disk_is_said(luks1: Cryptsetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    done, before = [], files(tmp_path)
+    sync = os.fsync
+
+    def full(number: int) -> None:
+        done.append(number)
+        if len(done) == at:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(number)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UserError, match="No space left on device"):
+        applying.apply(luks1.system, "data", luks1.person())
+    assert (tmp_path / "etc/crypttab").read_bytes() == before[str(tmp_path / "etc/crypttab")]
+    assert len(luks1.calls) == (at == 5)
+    assert sorted(path.name for path in (tmp_path / "etc").iterdir()) == ["crypttab"]
+    if at < 4:  # else it was in place already
+        applying.apply(luks1.system, "data", luks1.person())
+    applying.undo(luks1.system, "data", luks1.person())
+    assert (tmp_path / "etc/crypttab").read_bytes() == before[str(tmp_path / "etc/crypttab")]
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("sys/block/dm-0/dm/uuid", "9999", "8888"),
+        ("sys/block/dm-0/dm/uuid", "LUKS1", "PLAIN"),
+        ("sys/block/dm-0/dm/uuid", "CRYPT-LUKS1-99999999222233334444555555555555", "CRYPT-PLAIN"),
+    ],
+)
+def test_what_is_kept_is_for_one_volume(luks1: Cryptsetup, tmp_path: Path, name: str, old: str, new: str) -> None:
+    applying.apply(luks1.system, "data", luks1.person())
+    edits(tmp_path / name, old, new)
+    with pytest.raises(UserError, match="but kept was"):
         applying.undo(luks1.system, "data", luks1.person())
     assert len(luks1.calls) == 1
+
+
+def test_a_volume_without_uuid_is_told_by_its_device(luks1: Cryptsetup, tmp_path: Path) -> None:
+    edits(tmp_path / "sys/block/dm-0/dm/uuid", "LUKS1-99999999222233334444555555555555", "PLAIN")
+    applying.apply(luks1.system, "data", luks1.person())
+    assert "no-write-workqueue" in (tmp_path / "etc/crypttab").read_text(errors="replace")
+    luks1.said[TABLE] = luks1.said[TABLE].replace(" 9:0 ", " 9:1 ")
+    with pytest.raises(UserError, match="but kept was"):
+        applying.undo(luks1.system, "data", luks1.person())
+    luks1.said[TABLE] = luks1.said[TABLE].replace(" 9:1 ", " 9:0 ")
+    applying.undo(luks1.system, "data", luks1.person())
+    assert luks1.calls == []
+
+
+@pytest.mark.parametrize(
+    ("dump", "why"),
+    [
+        (f"UUID: {UUID}\nFlags: no-read-workqueue\nRequirements:\tonline-reencrypt\n", "online-reencrypt"),
+        ("UUID: other\nFlags: no-read-workqueue\n", "could not be read"),
+    ],
+)
+def test_a_header_that_is_not_to_be_touched(luks2: Cryptsetup, dump: str, why: str) -> None:
+    applying.apply(luks2.system, NAME, luks2.person())
+    luks2.said[DUMP] = dump
+    with pytest.raises(UserError, match=why):
+        applying.undo(luks2.system, NAME, luks2.person())
+    assert len(luks2.calls) == 2
+
+
+def test_what_was_stored_by_hand_since_stays(luks2: Cryptsetup) -> None:
+    applying.apply(luks2.system, NAME, luks2.person())
+    luks2.call(["--persistent", "--allow-discards", "--perf-same_cpu_crypt", READ, WRITE])
+    applying.undo(luks2.system, NAME, luks2.person())
+    assert luks2.said[TABLE].split()[10:] == ["allow_discards", "same_cpu_crypt"]
+    assert luks2.said[DUMP].split()[3:] == ["allow-discards", "same-cpu-crypt"]
+
+
+def test_what_was_set_by_hand_since_stays(luks2: Cryptsetup) -> None:
+    applying.apply(luks2.system, NAME, luks2.person())
+    luks2.call(["--perf-same_cpu_crypt", READ, WRITE])
+    applying.undo(luks2.system, NAME, luks2.person())
+    assert luks2.said[TABLE].split()[9:] == ["1", "same_cpu_crypt"]
+
+
+def test_what_was_taken_away_comes_back() -> None:
+    words, none = frozenset({"no_read_workqueue"}), frozenset[str]()
+    before, after = State(words, words, words), State(none, none, none)
+    assert taken_back(after, before, after, whole=True) == before
+
+
+def test_where_nothing_is_to_be_taken_back_the_header_s_words_stay_out_of_force(tmp_path: Path) -> None:
+    made = in_header(tmp_path, "")
+    before = dict(made.said)
+    applying.apply(made.system, NAME, made.person())
+    made.said.update(before)
+    calls = len(made.calls)
+    applying.undo(made.system, NAME, made.person())
+    assert (len(made.calls), made.said) == (calls, before)
+
+
+def test_a_table_that_did_not_take_it_is_seen(luks1: Cryptsetup) -> None:
+    with pytest.raises(UserError, match=r"wanted in force no_write.*; found in force no flags"):
+        applying.apply(luks1.system, "data", replace(luks1.person(), call=lambda _: 0))
+
+
+def test_what_was_taken_back_by_hand_needs_no_call(luks2: Cryptsetup, tmp_path: Path) -> None:
+    before = dict(luks2.said)
+    applying.apply(luks2.system, NAME, luks2.person())
+    luks2.said.update(before)
+    applying.undo(luks2.system, NAME, luks2.person())
+    assert (len(luks2.calls), (tmp_path / KEPT / NAME).exists()) == (2, False)
+
+
+@pytest.mark.parametrize("undo", [False, True])
+def test_a_word_that_was_lost_half_way_comes_back(luks2: Cryptsetup, undo: bool) -> None:
+    if undo:
+        applying.apply(luks2.system, NAME, luks2.person())
+    luks2.fails_at = len(luks2.calls) + 2
+    with pytest.raises(UserError, match="exit status 2"):
+        (applying.undo if undo else applying.apply)(luks2.system, NAME, luks2.person())
+    assert "allow_discards" not in luks2.said[TABLE]
+    applying.undo(luks2.system, NAME, luks2.person())
+    assert luks2.said[TABLE].split()[9:] == ["1", "allow_discards"]
+
+
+def in_header(place: Path, table: str) -> Cryptsetup:
+    """The laptop with discards in its header, and this at the end of its table."""
+    changed = {"(no flags)": "allow-discards", " 1 allow_discards": table, "/nvme0n1/mq/1/": "/nvme0n1/other/"}
+    return Cryptsetup(machine("debian-12-laptop", place, changed))
+
+
+def test_words_of_the_header_stay_in_it(tmp_path: Path) -> None:
+    made = in_header(tmp_path, " 1 allow_discards")
+    applying.apply(made.system, NAME, made.person())
+    assert made.calls == [["cryptsetup", "refresh", NAME, "--persistent", "--allow-discards", READ, WRITE]]
+    applying.undo(made.system, NAME, made.person())
+    assert made.said[DUMP].split()[3:] == ["allow-discards"]
+
+
+def test_a_word_of_the_header_that_is_not_in_force_comes_into_force_and_that_is_said(tmp_path: Path) -> None:
+    made = in_header(tmp_path, "")
+    applying.apply(made.system, NAME, made.person())
+    assert "in force then, as the header has it: allow_discards" in made.told[0]
+    assert made.said[TABLE].split()[10:] == ["allow_discards", "no_read_workqueue", "no_write_workqueue"]
+    applying.undo(made.system, NAME, made.person())
+    assert made.said[TABLE].split()[9:] == ["1", "allow_discards"]
+    assert made.said[DUMP].split()[3:] == ["allow-discards"]
+
+
+def test_cryptsetup_is_looked_for_where_others_are(luks1: Cryptsetup, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths: list[str] = []
+
+    def run(argv: Sequence[str], env: dict[str, str], **_: object) -> subprocess.CompletedProcess[str]:
+        paths.append(env["PATH"])
+        return subprocess.CompletedProcess(argv, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setenv("PATH", "/usr/bin")
+    System().ask(("cryptsetup", "luksDump"), "x")
+    assert applying.call_on_terminal(["cryptsetup"]) == 0
+    assert paths == ["/usr/bin:/usr/sbin:/sbin"] * 2
+
+
+def test_without_cryptsetup_nothing_stays_kept(
+    luks1: Cryptsetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(*_: object, **__: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    before = files(tmp_path)
+    with pytest.raises(UserError, match="cannot run cryptsetup: No such file"):
+        applying.apply(luks1.system, "data", replace(luks1.person(), call=applying.call_on_terminal))
+    assert (files(tmp_path), list((tmp_path / KEPT).iterdir())) == (before, [])
 
 
 @pytest.mark.parametrize("answer", ["", "y", "YES"])
@@ -136,6 +459,22 @@ def test_what_came_out_is_looked_at(luks2: Cryptsetup) -> None:
     deaf = replace(luks2.person(), call=lambda _: 0)
     with pytest.raises(UserError, match=r"wanted in force .*; found in force allow_discards"):
         applying.apply(luks2.system, NAME, deaf)
+    applying.apply(luks2.system, NAME, luks2.person())
+    with pytest.raises(UserError, match=r"wanted in force allow_discards; .*; found in force .*no_read_workqueue"):
+        applying.undo(luks2.system, NAME, deaf)
+    applying.undo(luks2.system, NAME, luks2.person())
+
+
+def test_a_header_that_did_not_take_it_is_seen(luks2: Cryptsetup) -> None:
+    forgets = replace(luks2.person(), call=lambda argv: luks2.call([word for word in argv if word != "--persistent"]))
+    with pytest.raises(UserError, match=r"wanted .* in the header no_read.*; found .* in the header no flags"):
+        applying.apply(luks2.system, NAME, forgets)
+
+
+def test_a_crypttab_that_did_not_take_it_is_seen(luks1: Cryptsetup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(applying, "_replace", lambda *_: None)
+    with pytest.raises(UserError, match=r"wanted .* in crypttab no_write.*; found .* in crypttab no flags"):
+        applying.apply(luks1.system, "data", luks1.person())
 
 
 @pytest.mark.parametrize(
@@ -158,6 +497,8 @@ def test_a_name_that_is_not_open(luks2: Cryptsetup, capsys: pytest.CaptureFixtur
     assert command.run(apply="x", yes=True, system=luks2.system) == 2
     assert f"open are: {NAME}" in capsys.readouterr().err
     assert command.run(undo="x", yes=True, system=luks2.system) == 2
+    assert f"open are: {NAME}" in capsys.readouterr().err
+    assert command.run(undo=NAME, yes=True, system=luks2.system) == 2
     assert "nothing is kept" in capsys.readouterr().err
 
 
@@ -175,6 +516,8 @@ def test_a_name_that_is_not_open(luks2: Cryptsetup, capsys: pytest.CaptureFixtur
         ("a b key no-read-workqueue,luks\r", {}, "a b key luks\r"),
         ("a b key no-read-workqueue", {}, "a b key none"),
         ("a b", {}, "a b"),
+        ("a\x0c b key allow-discards", {"allow_discards"}, "a\x0c b key allow-discards"),
+        ("a b key allow-discards,luks", {}, "a b key luks"),
     ],
 )
 def test_a_line_of_crypttab(line: str, words: set[str], after: str) -> None:
