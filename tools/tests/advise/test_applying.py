@@ -116,7 +116,7 @@ def luks1(tmp_path: Path) -> Cryptsetup:
     made = Cryptsetup(machine(LUKS1, tmp_path))
     crypttab = tmp_path / "etc/crypttab"
     crypttab.write_bytes(
-        b"# caf\xe9 \xe2\x80\xa8 \x0c\n" + crypttab.read_bytes().replace(b"luks\n", b"luks,,x\r\n") + b"# last"
+        b"# gr\xfcn \xe2\x80\xa8 \x0c\n" + crypttab.read_bytes().replace(b"luks\n", b"luks,,x\r\n") + b"# last"
     )
     return made
 
@@ -185,12 +185,12 @@ def test_crypttab_is_left_alone_where_it_was_edited_during_the_passphrase(
     crypttab, before = tmp_path / "etc/crypttab", (tmp_path / "etc/crypttab").read_bytes()
 
     def call(argv: Sequence[str]) -> int:
-        edits(crypttab, "# caf", "first /dev/sdy none luks\n# caf")
+        edits(crypttab, "# gr", "first /dev/sdy none luks\n# gr")
         return status or luks1.call(argv)
 
     with pytest.raises(UserError, match="--undo data"):
         applying.apply(luks1.system, "data", replace(luks1.person(), call=call))
-    assert crypttab.read_bytes() == before.replace(b"# caf", b"first /dev/sdy none luks\n# caf")
+    assert crypttab.read_bytes() == before.replace(b"# gr", b"first /dev/sdy none luks\n# gr")
     assert (tmp_path / KEPT / "data/crypttab.before").read_bytes() == before
     applying.undo(luks1.system, "data", luks1.person())
     assert luks1.said[TABLE].split()[9:] in ([], ["0"])
@@ -203,7 +203,7 @@ def test_crypttab_is_left_alone_where_it_is_not_the_one_that_was_looked_at(
     judges = judge.judge
 
     def edited(facts: looking.Facts) -> tuple[judge.Verdict, ...]:
-        edits(tmp_path / "etc/crypttab", "# caf", "first /dev/sdy none luks\n# caf")
+        edits(tmp_path / "etc/crypttab", "# gr", "first /dev/sdy none luks\n# gr")
         return judges(facts)
 
     monkeypatch.setattr(judge, "judge", edited)
