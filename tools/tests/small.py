@@ -9,7 +9,7 @@ from pathlib import Path
 from dmcrypt_inline.checks.checklist import Queue
 from dmcrypt_inline.common.gitrepo import IDENTITY, ISOLATED, blob_id
 from dmcrypt_inline.trees.base import prepare_base
-from dmcrypt_inline.trees.series import apply_series
+from dmcrypt_inline.trees.series import apply_series, whole
 from dmcrypt_inline.trees.targets import Recipe, Target
 
 SOURCE = "drivers/md/dm-crypt.c"
@@ -94,7 +94,7 @@ def make_queue(place: Path) -> Queue:
 
 def applied(target: Target, place: Path) -> Queue:
     """The queue of a target, applied to a `kernel_tree`, with a log in `place`."""
-    tree = apply_series(target, prepare_base(target, kernel_tree(place / "linux")))
+    tree = whole(apply_series(target, prepare_base(target, kernel_tree(place / "linux"))))
     return Queue(target, tree, tree, place / "log")
 
 

@@ -13,7 +13,7 @@ from ..trees import refresh as refresh_stage
 from ..trees import selftests
 from ..trees.base import prepare_exact
 from ..trees.outbox import Posting
-from ..trees.series import apply_series
+from ..trees.series import apply_series, whole
 from .request import Add, Request
 
 
@@ -47,7 +47,7 @@ def register(add: Add) -> None:
 
 def tree(request: Request) -> int:
     """Make build/<target>/tree and say where it is."""
-    made = request.tree(request.target())
+    made = whole(request.tree(request.target()))
     say(
         f"{made.path}: base {made.base[:12]} from {made.origin}; series {made.series[:12]}, {len(made.commits)} patches"
     )
@@ -56,7 +56,7 @@ def tree(request: Request) -> int:
 
 def edit(request: Request) -> int:
     """Make the tree, and say how its commits are edited and written back."""
-    made = request.tree(request.target())
+    made = whole(request.tree(request.target()))
     name = made.target.name
     say(f"{made.path}: {len(made.commits)} patches as commits on the branch queue, after the tag base")
     say(f"  edit them with git as usual, for example:  git -C {made.path} rebase -i base")

@@ -11,13 +11,25 @@ from pathlib import Path
 
 from ..common.errors import UserError
 from ..common.gitrepo import git, resolve
-from ..common.paths import SOURCE_TREE, build_dir, is_complete, locked, log_dir, publish, stamp
+from ..common.paths import (
+    GIB,
+    SOURCE_TREE,
+    build_dir,
+    disk_guard,
+    is_complete,
+    locked,
+    log_dir,
+    publish,
+    stamp,
+)
 from ..common.progress import say, step
 from ..common.run import CommandError
 from .base import BaseTree
 from .targets import Target
 
 BRANCH = "queue"
+# What is checked out of a kernel until somebody wants to edit it: what its scripts need that checks run.
+CHECKED_OUT = ("/*", "!/*/*/", "/scripts/**", "/tools/docs/**", "/tools/lib/python/**")
 NOTE = "dmcrypt-inline-head"  # in .git: the commit that HEAD, BRANCH and the tag series were left at
 # In .git while a git command waits to be gone on with, or runs.
 UNDER_WAY = (
@@ -33,7 +45,7 @@ DIFFSTAT = re.compile(r"^ \S.* \|\s+(\d+|Bin)\b", re.M)
 
 @dataclass(frozen=True)
 class Tree:
-    """The base with the queue applied: a git repository with a work tree.
+    """The base with the queue applied: a git repository, a kernel's with few of its files checked out (see `whole`).
 
     `base` and `series` are the commits of the tags; `commits` has one id a patch,
     in order, so commits[-1] == series when the queue is not empty. `queue_hash`
@@ -122,7 +134,7 @@ def apply_series(target: Target, base: BaseTree, name: str = "tree") -> Tree:
     path = build_dir(target.name) / name
     hashed = queue_hash(patches)
     key = tree_key(base, hashed)
-    publish(path, lambda part: _clone(base, part, log), SOURCE_TREE, "the tree")
+    publish(path, lambda part: _clone(base, part, log), GIB // 2, "the tree")
     with locked(path):
         if (path / ".git" / NOTE).exists():
             _refuse_changes(target.name, path, log)
@@ -135,6 +147,12 @@ def apply_series(target: Target, base: BaseTree, name: str = "tree") -> Tree:
     listed = git(path, "rev-list", "--reverse", "base..series", log=log).output.split()
     series = resolve(path, "series^{commit}", log) or ""
     return Tree(target, path, base.commit, series, tuple(listed), hashed, base.origin, base.taken)
+
+
+def whole(tree: Tree) -> Tree:
+    """The tree with all of its files checked out, which a kernel needs 2 GiB for."""
+    _check_out_all(tree.path, log_dir(tree.target.name) / "tree.log")
+    return tree
 
 
 def driver_commits(tree: Tree, log: Path) -> dict[int, str]:
@@ -177,11 +195,20 @@ def uncommitted(path: Path, log: Path) -> str:
 def _clone(base: BaseTree, part: Path, log: Path) -> None:
     """Hard links where the cache is on the same disk: no second copy, yet the cache may be deleted."""
     with step("checking out the base", log):
-        git(part, "clone", "-q", "--template=", "--branch", "base-tree", base.repo, part, log=log, timeout=900)
+        words = ("clone", "-q", "--template=", "--no-checkout", "--branch", "base-tree")
+        git(part, *words, base.repo, part, log=log, timeout=900)
         git(part, "remote", "remove", "origin", log=log)
         git(part, "config", "gc.auto", "0", log=log)
+        if base.target.is_kernel:
+            git(part, "sparse-checkout", "set", "--no-cone", *CHECKED_OUT, log=log)
         git(part, "checkout", "-q", "-b", BRANCH, log=log)
         leave(part, log)
+
+
+def _check_out_all(path: Path, log: Path) -> None:
+    if git(path, "config", "core.sparseCheckout", log=log, check=False).output.strip() == "true":
+        with disk_guard(path, SOURCE_TREE, "all files of the tree"):
+            git(path, "sparse-checkout", "disable", log=log, timeout=900)
 
 
 def _refuse_changes(target: str, path: Path, log: Path) -> None:
@@ -242,5 +269,6 @@ def _apply(base: BaseTree, patches: list[Path], path: Path, log: Path) -> None:
         except CommandError as error:
             if git(path, "am", "--abort", log=log, check=False).returncode == 0:
                 leave(path, log)
+            _check_out_all(path, log)  # for whoever mends the patch
             raise UserError(f"{patch.name} does not apply to the base ({base.origin})\n{error}") from error
     leave(path, log)

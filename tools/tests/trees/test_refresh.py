@@ -13,7 +13,7 @@ from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.trees import refresh, selftests
 from dmcrypt_inline.trees.base import BaseTree, prepare_base
 from dmcrypt_inline.trees.refresh import EDITED, write_back
-from dmcrypt_inline.trees.series import Tree, apply_series
+from dmcrypt_inline.trees.series import Tree, apply_series, whole
 from dmcrypt_inline.trees.targets import Target
 
 
@@ -45,7 +45,7 @@ def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Edited:
     target = make_target(tmp_path)
     target.series.write_text(f"# the queue\n\n{PATCH}\n")
     base = prepare_base(target, kernel_tree(tmp_path / "linux"))
-    return Edited(target, base, apply_series(target, base).path)
+    return Edited(target, base, whole(apply_series(target, base)).path)
 
 
 def test_nothing_edited_is_nothing_written(edited: Edited) -> None:
@@ -192,7 +192,7 @@ def test_refresh_and_edit_by_turns_where_mails_are_for_the_tag(tmp_path: Path, m
         bases.append(prepare_base(target, tree))
     base, exact = bases
     monkeypatch.setattr(refresh, "prepare_exact", lambda *_: exact)
-    edited = Edited(target, base, apply_series(target, base).path)
+    edited = Edited(target, base, whole(apply_series(target, base)).path)
     for turn, amend in ((1, False), (2, True), (3, True)):
         (edited.tree / "Makefile").write_text(lines("package").replace("all:", f"all: {turn}"))
         edited.commit("dm crypt: make it\n\nBecause.", amend=amend)

@@ -16,7 +16,15 @@ from dmcrypt_inline.common.paths import build_dir
 from dmcrypt_inline.common.run import Completed
 from dmcrypt_inline.trees import series
 from dmcrypt_inline.trees.base import prepare_base
-from dmcrypt_inline.trees.series import Tree, apply_series, history_of, parse_series, read_series, with_history
+from dmcrypt_inline.trees.series import (
+    Tree,
+    apply_series,
+    history_of,
+    parse_series,
+    read_series,
+    whole,
+    with_history,
+)
 from dmcrypt_inline.trees.targets import Target
 
 
@@ -26,7 +34,19 @@ def target(tmp_path: Path) -> Target:
 
 
 def make(target: Target, tmp_path: Path) -> Tree:
-    return apply_series(target, prepare_base(target, kernel_tree(tmp_path / "linux")))
+    return whole(apply_series(target, prepare_base(target, kernel_tree(tmp_path / "linux"))))
+
+
+def test_few_files_are_checked_out_until_all_are_wanted(target: Target, tmp_path: Path) -> None:
+    other = "drivers/md/dm-other.c"
+    linux = kernel_tree(tmp_path / "linux")
+    (linux / other).write_text("int other;\n")
+    tree = apply_series(target, prepare_base(target, linux))
+    assert (tree.path / "Makefile").exists()
+    assert not (tree.path / other).exists()
+    assert git(tree.path, "status", "--porcelain") == ""
+    assert (whole(tree).path / other).read_text() == "int other;\n"
+    assert git(tree.path, "status", "--porcelain") == ""
 
 
 @pytest.mark.parametrize(
