@@ -48,7 +48,19 @@ def prepare_base(target: Target, own: Path | None) -> BaseTree:
 def stacked_base(target: Target, tree: Path, commit: str) -> BaseTree:
     """The base of a stacked queue: a commit of the tree that it is stacked on, with its files and no history."""
     log = log_dir(target.name) / "base.log"
-    return replace(_from_git(target, tree, commit, f"the tree of {target.below}", log), taken=None)
+    files = resolve(tree, f"{commit}^{{tree}}", log)
+    if files is None:
+        raise UserError(f"the tree of {target.below}: git cannot find the tree of {commit}")
+
+    def make(part: Path) -> None:
+        git(part, "clone", "-q", "--bare", "--template=", "--no-tags", tree, part, log=log)  # with hard links
+        refs = git(part, "for-each-ref", "--format=delete %(refname)", log=log).output
+        git(part, "update-ref", "--stdin", log=log, stdin=refs.encode())
+        _init(part, log)
+        _commit_tree(part, files, log)
+
+    final = entry("bases", f"{target.name}-tree-{files[:16]}.git")
+    return _made(target, final, make, f"the tree of {target.below} at {commit}", log)
 
 
 def own_tree(target: Target, own: Mapping[str, Path], *, named: bool) -> Path | None:
@@ -164,7 +176,8 @@ def _commit_directory(source: Path, products: Sequence[str], repo: Path, log: Pa
 
 
 def _init(repo: Path, log: Path) -> None:
-    run(["git", "init", "-q", "--bare", "--template=", "-b", "base-tree", repo], log=log, timeout=60)
+    run(["git", "init", "-q", "--bare", "--template=", repo], log=log, timeout=60)
+    git(repo, "symbolic-ref", "HEAD", "refs/heads/base-tree", log=log)
     git(repo, "config", "gc.auto", "0", log=log)
 
 
