@@ -28,8 +28,9 @@ from .base import BaseTree
 from .targets import Target
 
 BRANCH = "queue"
-# What is checked out of a kernel until somebody wants to edit it: what its scripts need that checks run.
-CHECKED_OUT = ("/*", "!/*/*/", "/scripts/**", "/tools/docs/**", "/tools/lib/python/**")
+# What is checked out of a kernel until somebody wants to edit it: what its scripts need that checks run. They want
+# to see the top of a kernel, with each directory there; include/ has no files of its own.
+CHECKED_OUT = ("/*", "!/*/*/", "/include/keys/**", "/scripts/**", "/tools/docs/**", "/tools/lib/python/**")
 NOTE = "dmcrypt-inline-head"  # in .git: the commit that HEAD, BRANCH and the tag series were left at
 # In .git while a git command waits to be gone on with, or runs.
 UNDER_WAY = (
