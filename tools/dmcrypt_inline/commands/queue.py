@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from ..common.errors import UserError
 from ..common.paths import build_dir, log_dir
 from ..common.progress import say
 from ..trees import am as am_stage
 from ..trees import outbox as outbox_stage
+from ..trees import package as package_stage
 from ..trees import refresh as refresh_stage
 from ..trees import selftests
 from ..trees.base import prepare_exact
 from ..trees.outbox import Posting
 from ..trees.series import apply_series, whole
+from ..trees.targets import TARGETS
 from .request import Add, Request
 
 
@@ -43,6 +46,10 @@ def register(add: Add) -> None:
         help="a line before the sign-off of each patch, such as 'Assisted-by: NAME' (may be given more than once)",
     )
     stage.add_argument("--version", type=int, default=1, metavar="N", help="of the posting (default: %(default)s)")
+    text = "build/package: the fixed dm-crypt as a package for dkms, with one driver for each series of kernels"
+    stage = add("package", text, package, target="")
+    version = package_stage.default_version()
+    stage.add_argument("--version", default=version, metavar="N", help="of the package (default: %(default)s)")
 
 
 def tree(request: Request) -> int:
@@ -120,3 +127,20 @@ def outbox(request: Request, sign: str, trailers: Sequence[str], version: int) -
         say(f"no base-commit: give {target.variable}= a git tree that has the tag {target.tag}, or its files")
     say("nothing is sent")
     return 0
+
+
+def package(request: Request, version: str) -> int:
+    """The drivers of all targets that go into the package, as one."""
+    packaged(request, version)
+    return 0
+
+
+def packaged(request: Request, version: str) -> Path:
+    """Make the package, and say what there is; returns the one for Debian."""
+    drivers = [package_stage.driver_of(request.tree(target)) for target in TARGETS.values() if target.in_package]
+    made = package_stage.make(drivers, version)
+    for path in made:
+        say(str(path))
+    known = ", ".join(f"{driver.series} up to .{driver.highest}" for driver in drivers)
+    say(f"  for Linux {known}; drivers/md/dm.c, which the queues mend too, stays the kernel's own")
+    return made[0]

@@ -59,7 +59,8 @@ class Target:
     own tree tells, by its tag or by the commit that was taken); `lists` are the addresses
     for trees that cannot say who maintains them; `abi` maps paths to numbers there that others rely on and no test
     in a guest sees, as the source spells them. `below` names the target whose tree, its queue applied, is the base of
-    a stacked queue. `long_term` says that it is only worked on where it is named.
+    a stacked queue. `long_term` says that it is only worked on where it is named, `in_package` that its driver is the
+    one for its kernels in the package (see package.py).
 
     Of kernels only: `source` is the file that variants replace, `beside` those of further modules that come with
     it; `fragments` maps a flavour to its config fragments, later ones winning; `mend` is a patch without which kernels
@@ -85,6 +86,7 @@ class Target:
     abi: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     below: str = ""
     long_term: bool = False
+    in_package: bool = False
     source: str = ""
     beside: tuple[str, ...] = ()
     fragments: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
@@ -264,6 +266,7 @@ TARGETS: dict[str, Target] = {
             prefixes=LINUX_PREFIXES,
             abi={"drivers/md/dm-crypt.c": (".version = {1, 28, 0},",)},
             long_term=True,
+            in_package=True,
             source="drivers/md/dm-crypt.c",
             fragments=linux_fragments(CONFIG / "linux-6.12.config")
             | {
@@ -343,7 +346,7 @@ TARGETS: dict[str, Target] = {
 }
 
 
-def _stack(below: str, name: str, directory: Path) -> None:
+def _stack(below: str, name: str, directory: Path, *, in_package: bool = False) -> None:
     """Add the queue in `directory`, on top of the queue of `below`, and in all else what that is."""
     under = TARGETS[below]
     TARGETS[name] = replace(
@@ -355,11 +358,12 @@ def _stack(below: str, name: str, directory: Path) -> None:
         cover=directory / "cover-letter.txt",
         blobs={},
         below=below,
+        in_package=in_package,
         defects=(),
     )
 
 
-_stack("linux-7.3", "linux-7.3-speed", REPO / "speed")
+_stack("linux-7.3", "linux-7.3-speed", REPO / "speed", in_package=True)
 _stack("linux-7.3-speed", "linux-7.3-library", REPO / "speed" / "library")
 _stack("linux-7.3-library", "linux-7.3-units", REPO / "speed" / "units")
 

@@ -1,0 +1,145 @@
+"""Stage 'package': dm-crypt of the trees with their queues applied, as a package that dkms builds for each kernel."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..common.errors import UserError
+from ..common.gitrepo import git
+from ..common.paths import TOOLS, build_dir, log_dir
+from ..common.run import run
+from .series import Tree
+
+NAME = "dm-crypt-inline"
+DATA = TOOLS / "package"
+SOURCES = ("Kbuild", "dm-crypt.c", "dkms.conf")  # beside the drivers, and what the package has besides them:
+PROGRAM = "dm-crypt-inline"
+# The hooks of kernel packages: what each does, after which of their actions, and why there.
+HOOKS = {
+    "postinst.d/dm-crypt-inline": ("install", "configure", "A kernel arrived; what makes its initramfs comes later"),
+    "postinst.d/zz-dm-crypt-inline": ("check", "configure", "A kernel arrived, and has an initramfs by now"),
+    "header_postinst.d/dm-crypt-inline": ("install", "configure", "The headers of a kernel arrived, perhaps after it"),
+    "postrm.d/dm-crypt-inline": ("remove", "remove", "A kernel is gone"),
+}
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
+VERSION = re.compile(r"[0-9][A-Za-z0-9.+~]*")  # neither dkms nor dpkg sees its end otherwise
+
+
+@dataclass(frozen=True)
+class Driver:
+    """dm-crypt of one series of kernels.
+
+    `series` is such as 6.12, `highest` its last release that the queue was made for; `files` are the driver and the
+    private headers that it includes, by their names; `made` is when its last patch was (seconds since 1970).
+    """
+
+    series: str
+    highest: int
+    files: Mapping[str, str]
+    made: int
+
+
+def default_version() -> str:
+    """The version of the tools."""
+    return str(tomllib.loads((TOOLS / "pyproject.toml").read_text())["project"]["version"])
+
+
+def driver_of(tree: Tree) -> Driver:
+    """What of a tree goes into the package. Raises UserError where a private header is missing."""
+    log = log_dir(tree.target.name) / "package.log"
+
+    def show(path: str) -> str:
+        return git(tree.path, "show", f"{tree.series}:{path}", log=log).output
+
+    top = dict(re.findall(r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$", show("Makefile"), re.M))
+    source = Path(tree.target.source)
+    files: dict[str, str] = {}
+    wanted = [source.name]
+    while wanted:
+        name = wanted.pop()
+        files[name] = show(str(source.parent / name))
+        wanted += [other for other in INCLUDE.findall(files[name]) if other not in files]
+    made = git(tree.path, "show", "-s", "--format=%at", tree.series, log=log).output
+    return Driver(f"{top['VERSION']}.{top['PATCHLEVEL']}", int(top["SUBLEVEL"]), files, int(made))
+
+
+def make(drivers: Sequence[Driver], version: str) -> list[Path]:
+    """The package, and the source and the spec file for akmods, below build/package; the same bytes for the same input.
+
+    Raises UserError when two drivers are for the same series, or `version` is none for dkms.
+    """
+    series = [driver.series for driver in drivers]
+    if len(set(series)) != len(series):
+        raise UserError(f"two drivers for one series: {', '.join(series)}")
+    if not VERSION.fullmatch(version):
+        raise UserError(f"{version} is no version for a package: digits first, then letters, digits and .+~")
+    shutil.rmtree(build_dir("package"))
+    place, log = build_dir("package"), log_dir("package") / "package.log"
+    made = max(driver.made for driver in drivers)
+    words = {"VERSION": version, "SERIES": " and ".join(f"Linux {each}" for each in series)}
+    root = place / "root"
+    source = root / "usr" / "src" / f"{NAME}-{version}"
+    write_source(source, drivers, words)
+    _from(DATA / PROGRAM, root / "usr" / "sbin" / PROGRAM, words, 0o755)
+    for hook, (what, when, why) in HOOKS.items():
+        own = words | {"DO": what, "WHEN": when, "WHY": why}
+        _from(DATA / "kernel-hook", root / "etc" / "kernel" / hook, own, 0o755)
+    dracut = DATA / "dracut" / "module-setup.sh"
+    _from(dracut, root / "usr" / "lib" / "dracut" / "modules.d" / f"99{NAME}" / dracut.name, words, 0o755)
+    for control in sorted((DATA / "debian").iterdir()):
+        _from(control, root / "DEBIAN" / control.name, words, 0o644 if control.name == "control" else 0o755)
+    conffiles = "".join(f"/etc/kernel/{hook}\n" for hook in HOOKS)
+    _write(root / "DEBIAN" / "conffiles", conffiles)
+    _write(root / "usr" / "share" / "doc" / f"{NAME}-dkms" / "copyright", COPYRIGHT)
+    _age(root, made)
+    debian = place / f"{NAME}-dkms_{version}_all.deb"
+    env = {"SOURCE_DATE_EPOCH": str(made)}
+    run(["dpkg-deb", "--root-owner-group", "--build", root, debian], log=log, timeout=120, env=env)
+    tarball = place / f"{NAME}-kmod-{version}.tar.xz"
+    names = ("--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu", "-cJf", tarball)
+    run(["tar", *names, "-C", source.parent, source.name], log=log, timeout=120)
+    spec = place / f"{NAME}-kmod.spec"
+    _from(DATA / spec.name, spec, words, 0o644)
+    return [debian, tarball, spec]
+
+
+def write_source(source: Path, drivers: Sequence[Driver], words: Mapping[str, str]) -> None:
+    """What dkms builds: a directory for each series, and what chooses one of them."""
+    known = "".join(f"highest-{driver.series} := {driver.highest}\n" for driver in drivers)
+    _write(source / "kernels.mk", f"package-version := {words['VERSION']}\n{known}")
+    for name in SOURCES:
+        _from(DATA / name, source / name, words, 0o644)
+    for driver in drivers:
+        for name, text in driver.files.items():
+            _write(source / driver.series / name, text)
+
+
+COPYRIGHT = """\
+dm-crypt and what is beside it is part of the Linux kernel, and under the GNU General Public License, version 2, as
+are the rest of this package and its changes to dm-crypt: see /usr/share/common-licenses/GPL-2.
+"""
+
+
+def _from(template: Path, path: Path, words: Mapping[str, str], mode: int) -> None:
+    """A file of ours, `words` put in where it says so."""
+    _write(path, re.sub(r"@([A-Z]+)@", lambda match: words[match[1]], template.read_text()), mode)
+
+
+def _write(path: Path, text: str, mode: int = 0o644) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(mode)
+
+
+def _age(root: Path, when: int) -> None:
+    """All files and directories below as old as their content, and readable whatever the umask was."""
+    for path in [root, *root.rglob("*")]:
+        if path.is_dir():
+            path.chmod(0o755)
+        os.utime(path, (when, when))

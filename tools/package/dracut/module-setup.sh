@@ -1,0 +1,13 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# dracut takes all of drivers/md, the stock dm-crypt too, although depmod prefers ours: that one alone is to be there.
+
+# called by dracut
+check() {
+	compgen -G "${srcmods:?}/updates/drivers/md/dm-crypt.ko*" >/dev/null
+}
+
+# called by dracut, after the modules that choose drivers
+installkernel() {
+	rm -f "${initdir:?}/lib/modules/${kernel:?}/kernel/drivers/md/"dm-crypt.ko*
+}
