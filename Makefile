@@ -13,14 +13,14 @@ said = $(if $(filter command line,$(origin $(2))),$(call option,$(1),$(2)))
 
 # Those that start from a tree, and those that boot guests.
 FROM_TREE = $(filter-out report cache,$@)
-NO_TARGET = cache package
+NO_TARGET = cache package package-test
 IN_GUESTS = $(filter demo selftest shell soak mutants bisect-check bench,$@)
 
 FORWARD = $(PYTHON) tools/dmcrypt-inline $@ $(if $(filter-out $(NO_TARGET),$@),$(call option,--target,TARGET)) \
 	$(if $(FROM_TREE),$(call option,--linux,LINUX) $(call option,--cryptsetup,CRYPTSETUP)) \
 	$(if $(IN_GUESTS),$(call option,--accel,ACCEL)) \
 	$(if $(filter selftest,$@),$(if $(QUICK),--quick)) $(if $(filter check,$@),$(call option,--only,CHECK)) \
-	$(if $(filter selftest mutants,$@),$(call option,--test,TEST)) \
+	$(if $(filter selftest mutants package-test,$@),$(call option,--test,TEST)) \
 	$(if $(filter package,$@),$(call said,--version,VERSION)) \
 	$(if $(filter selftest shell,$@),$(call option,--variant,VARIANT)) \
 	$(if $(filter soak,$@),$(SOAK)) $(if $(filter report,$@),$(call option,--results,RESULTS)) \
@@ -35,7 +35,7 @@ BENCH = $(call option,--plan,PLAN) \
 
 OUTBOX = $(call said,--sign,SIGN) $(call said,--trailer,TRAILER) $(call said,--version,VERSION)
 
-.PHONY: help demo test check tree edit refresh am outbox selftest shell soak mutants bisect-check bench report cache package
+.PHONY: help demo test check tree edit refresh am outbox selftest shell soak mutants bisect-check bench report cache package package-test
 
 help:
 	@echo 'make demo     from nothing to a booted kernel with inline dm-crypt, shown and measured'
@@ -53,6 +53,7 @@ help:
 	@echo 'make am       LINUX=DIR: the queue that suits your tree, on a new branch there'
 	@echo 'make outbox   SIGN="Name <mail>": the queue as mails for git send-email; nothing is sent'
 	@echo 'make package  build/package: the fixed dm-crypt for installed kernels, as a package for dkms (VERSION=N)'
+	@echo 'make package-test  that on Debian systems with an encrypted root, in guests, as root (TEST="NAME ...": some)'
 	@echo 'make cache    what is kept between runs, and how large; PRUNE=30: remove what 30 days have not used'
 	@echo 'make help     this text'
 	@echo
@@ -96,5 +97,5 @@ help:
 	@echo
 	@echo 'One stage at a time, with more help: tools/dmcrypt-inline --help'
 
-demo test check tree edit refresh am outbox selftest shell soak mutants bisect-check bench report cache package:
+demo test check tree edit refresh am outbox selftest shell soak mutants bisect-check bench report cache package package-test:
 	@$(FORWARD)

@@ -22,13 +22,15 @@ from ..common.progress import say
 from ..guests.guest import open_shell
 from ..guests.machine import UNACCELERATED, Machine
 from ..kernels.build import build_kernel, prepare_kernel
-from ..proofs import suites
+from ..proofs import package_guests, suites
 from ..proofs.guest_tests import chosen, groups, kselftests
 from ..proofs.mutants import named, sample, without_emulation
 from ..proofs.tools_tests import run_own_tests
+from ..trees.package import default_version
 from ..trees.series import Tree
 from ..trees.targets import CRYPTSETUP, DEFAULT, NATIVE, NATIVE_DEBUG, Target, get_target, top_of_stack
 from .machines import make_machine, module_at, patched_cryptsetup, with_steps
+from .queue import packaged
 from .request import EMULATED, Add, Request
 
 ACCELERATORS = (*EMULATED, UNACCELERATED)
@@ -71,6 +73,10 @@ def register(add: Add) -> None:
     stage.add_argument("--test", dest="tests", default="", metavar="NAMES", help=text)
     text = "the kselftests in their short form on every commit of the queue (takes hours; less with --accel native)"
     add("bisect-check", text, bisect_check, accel=ACCELERATORS)
+    text = "the package on Debian systems with an encrypted root, in guests, through reboots and power cuts (as root)"
+    stage = add("package-test", text, package_test, target="")
+    text = f"only these: {', '.join(package_guests.SCENARIOS)} (default: all)"
+    stage.add_argument("--test", dest="tests", default="", metavar="NAMES", help=text)
 
 
 def check(request: Request, only: str) -> int:
@@ -121,6 +127,8 @@ def test(request: Request) -> int:
     parts = {"tools_tests": run_own_tests, **_checks(targets, request, quick=True), "trees": trees, "kernels": built}
     if DEFAULT in {target.name for target in kernels}:  # its guests are cryptsetup's too
         parts["build_of_cryptsetup"] = partial(_build_cryptsetup, request)
+    if not request.target_name:
+        parts["package"] = partial(_package, request)
     for target in kernels:
         parts[f"guest_tests_of_{target.name}"] = partial(_in_guests, target, request)
     try:
@@ -183,6 +191,11 @@ def _check(target: Target, request: Request, quick: bool) -> Counts:
 def _build_cryptsetup(request: Request) -> Counts:
     patched_cryptsetup(request)
     return Counts(0, 0, 0)
+
+
+def _package(request: Request) -> Counts:
+    packaged(request, default_version())
+    return Counts(1, 0, 0)
 
 
 def _in_guests(target: Target, request: Request) -> Counts:
@@ -292,6 +305,12 @@ def mutants(request: Request, tests: str) -> int:
     ensure_packages("base", "build", "guest")
     machine = make_machine(request, request.tree(target), flavour, ("series",), wrong)
     return _close(suites.mutants(machine, wrong))
+
+
+def package_test(request: Request, tests: str) -> int:
+    """The package on systems of its own; status 1 when a claim did not hold."""
+    ensure_packages("base", "guest", "package")
+    return _close(package_guests.prove(packaged(request, default_version()), tests.split()))
 
 
 def _close(counts: Counts) -> int:

@@ -39,6 +39,15 @@ PACKAGES: dict[str, tuple[str, ...]] = {
         *("btrfs-progs", "cryptsetup-bin", "dmsetup", "e2fsprogs", "fio", "jq", "keyutils", "kmod", "perl", "procps"),
         *("qemu-system-x86", "udev", "util-linux", "xxd", "xz-utils"),
     ),
+    # The disks for its tests.
+    "package": (
+        "cryptsetup-bin",
+        "debian-archive-keyring",
+        "debootstrap",
+        "e2fsprogs",
+        "qemu-system-x86",
+        "qemu-utils",
+    ),
     "python": () if importlib.util.find_spec("ensurepip") else ("python3-venv",),
 }
 

@@ -1,0 +1,153 @@
+"""`make package-test`: the package on Debian systems of its own, in guests, through reboots and power cuts.
+
+The firmware's and the boot loader's part is ours: before each boot kernel and initramfs are read from the system's
+/boot, as that lies on the disk. Everything after that is the distribution's, unmodified.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tarfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..common.counts import Counts, total
+from ..common.errors import UserError
+from ..common.paths import REPO, TOOLS, build_dir
+from ..common.progress import say, step
+from ..common.run import run
+from .package_images import SYSTEMS, disks
+
+LONG = 3600.0  # seconds for one boot, which may build a module and an initramfs, emulated
+ARGUMENTS = "root=/dev/mapper/root ro console=ttyS0 panic=-1 clocksource=tsc tsc=reliable rd.luks.crypttab=yes"
+# The clock counts instructions: what is slow because the machine is busy runs into no time limit of the system's.
+EMULATED = ("-accel", "tcg", "-icount", "shift=1,sleep=off", "-cpu", "max,-erms,-la57", "-smp", "1")
+CLAIM = re.compile(r"^(not )?ok: (.*)$", re.M)
+
+
+@dataclass(frozen=True)
+class Boot:
+    """What happens between one start of the machine and the next: steps of tools/guest/package.sh.
+
+    `kernel` is the beginning of the name of the one to start (else the newest, as boot loaders do it).
+    """
+
+    steps: tuple[str, ...]
+    kernel: str = ""
+
+    @property
+    def cut(self) -> bool:
+        """Whether it ends with a power cut."""
+        return self.steps[-1].startswith("cut_")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A system as it comes, and what happens to it."""
+
+    system: str
+    boots: tuple[Boot, ...]
+
+
+def _cut(where: str) -> Scenario:
+    return Scenario("trixie", (Boot((f"cut_{where}",)), Boot(("go_on",)), Boot(("ours",))))
+
+
+INSTALLED_AND_REMOVED = (Boot(("install",)), Boot(("ours", "remove")), Boot(("stock",)))
+SCENARIOS = {
+    "installed_and_removed": Scenario("trixie", INSTALLED_AND_REMOVED),
+    "kselftests_pass": Scenario("trixie", (Boot(("install",)), Boot(("ours", "kselftests")))),
+    "build_fails": Scenario("trixie", (Boot(("install", "broken")), Boot(("stock",)))),
+    "boot_is_full": Scenario("trixie", (Boot(("full",)), Boot(("stock",)))),
+    "power_cut_while_building": _cut("building"),
+    "power_cut_when_placed": _cut("placed"),
+    "power_cut_while_initramfs_is_made": _cut("initramfs"),
+    "power_cut_when_initramfs_is_replaced": _cut("replaced"),
+    "kernels_arrive": Scenario("trixie", (Boot(("install", "kernels")), Boot(("ours",)), Boot(("ours",), "6.12"))),
+    "unknown_kernels_arrive": Scenario("trixie", (Boot(("install", "unknown")), Boot(("stock",)))),
+    "installed_and_removed_with_dracut": Scenario("trixie-dracut", INSTALLED_AND_REMOVED),
+}
+
+
+def prove(package: Path, names: Sequence[str]) -> Counts:
+    """Run the scenarios of these names (all, where there are none). Raises UserError for an unknown one."""
+    unknown = [name for name in names if name not in SCENARIOS]
+    if unknown:
+        raise UserError(f"no such test: {', '.join(unknown)}\n  there are: {', '.join(SCENARIOS)}")
+    return total([_run(name, SCENARIOS[name], package) for name in names or SCENARIOS])
+
+
+def _run(name: str, scenario: Scenario, package: Path) -> Counts:
+    place = build_dir("package-test") / name
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    log = place / "log"
+    images = disks(SYSTEMS[scenario.system], log)
+    overlay = ("qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", images / "root.img", place / "root.qcow2")
+    run(overlay, log=log, timeout=60)
+    shutil.copyfile(images / "boot.img", place / "boot.img")
+    counted = []
+    for number, boot in enumerate(scenario.boots, 1):
+        with step(f"{name}, boot {number}: {' '.join(boot.steps)}", place / f"{number}.console"):
+            counted.append(judge(f"{name}, boot {number}", boot, _boot(place, number, boot, package)))
+        if counted[-1].failed:
+            say(f"  what was said: {place / f'{number}.said'}")
+            break
+    for big in ("root.qcow2", "boot.img", "kernel", "initramfs", "inputs"):
+        (place / big).unlink(missing_ok=True)
+    return total(counted)
+
+
+def judge(title: str, boot: Boot, said: str) -> Counts:
+    """One line a claim; and one for each step that did not come to its end, or did though the power was to be cut."""
+    claims = [(not match[1], match[2].strip()) for match in CLAIM.finditer(said.replace("\r", ""))]
+    ended = [name for name in boot.steps if f"end of {name}" in said]
+    missing = [name for name in boot.steps[: -1 if boot.cut else None] if name not in ended]
+    claims += [(False, f"{name} comes to its end") for name in missing]
+    if boot.cut:
+        claims.append((boot.steps[-1] not in ended, "the power was cut in time"))
+    for good, what in claims:
+        say(f"{'ok' if good else 'not ok'} {title}: {what}")
+    return Counts(sum(good for good, _ in claims), sum(not good for good, _ in claims), 0)
+
+
+def _boot(place: Path, number: int, boot: Boot, package: Path) -> str:
+    """Start the machine once; returns what its steps said."""
+    log = place / "log"
+    disk = place / "boot.img"
+    kernel = newest(run(["debugfs", "-R", "ls -p /", disk], log=log, timeout=60).output, boot.kernel)
+    for source, name in ((f"/vmlinuz-{kernel}", "kernel"), (f"/initrd.img-{kernel}", "initramfs")):
+        run(["debugfs", "-R", f"dump {source} {place / name}", disk], log=log, timeout=60)
+    with tarfile.open(place / "inputs", "w") as inputs:
+        inputs.add(package, "package.deb")
+        inputs.add(TOOLS / "guest" / "package.sh", "package.sh")
+        inputs.add(REPO / "selftests" / "dm-crypt", "dm-crypt")
+        (place / "steps").write_text(" ".join(boot.steps))
+        inputs.add(place / "steps", "steps")
+    said = place / f"{number}.said"
+    drives = [
+        word
+        for name, form in (("root.qcow2", "qcow2"), ("boot.img", "raw"), ("inputs", "raw"))
+        for word in ("-drive", f"file={place / name},format={form},if=virtio")
+    ]
+    machine = ["qemu-system-x86_64", *EMULATED, "-m", "2G", "-nodefaults"]
+    machine += ["-no-reboot", "-display", "none", "-device", "virtio-rng-pci", *drives]
+    machine += ["-serial", f"file:{place / f'{number}.console'}", "-serial", f"file:{said}"]
+    machine += ["-kernel", str(place / "kernel"), "-initrd", str(place / "initramfs"), "-append", ARGUMENTS]
+    run(machine, log=log, timeout=LONG)
+    return said.read_text(errors="replace") if said.exists() else ""
+
+
+def newest(listing: str, beginning: str) -> str:
+    """The newest kernel of a /boot, as `debugfs -R "ls -p /"` lists it, that has an initramfs.
+
+    Raises UserError where there is none.
+    """
+    names = {line.split("/")[5] for line in listing.splitlines() if line.count("/") >= 6}
+    kernels = [name.removeprefix("vmlinuz-") for name in names if name.startswith(f"vmlinuz-{beginning}")]
+    whole = [kernel for kernel in kernels if f"initrd.img-{kernel}" in names]
+    if not whole:
+        raise UserError(f"no kernel {beginning}* with an initramfs lies in /boot: {' '.join(sorted(names))}")
+    return max(whole, key=lambda kernel: [int(number) for number in re.findall(r"\d+", kernel)])

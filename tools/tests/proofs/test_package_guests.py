@@ -1,0 +1,35 @@
+"""proofs/package_guests.py: what counts as a proof, and which kernel a boot loader would take."""
+
+from __future__ import annotations
+
+import pytest
+
+from dmcrypt_inline.common.counts import Counts
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.proofs.package_guests import Boot, judge, newest
+
+LISTING = "/2/040755/0/0/./4096/\n" + "".join(
+    f"/12/100644/0/0/{name}/1/\n"
+    for name in ("vmlinuz-6.12.9", "initrd.img-6.12.9", "vmlinuz-6.12.118", "initrd.img-6.12.118", "vmlinuz-7.3.4")
+)
+
+
+@pytest.mark.parametrize(
+    ("steps", "said", "counts"),
+    [
+        (("ours",), "ok: a\nend of ours\n", (1, 0)),
+        (("ours",), "ok: a\r\nnot ok: b\r\nend of ours\r\n", (1, 1)),
+        (("ours", "remove"), "ok: a\nend of ours\n", (1, 1)),
+        (("cut_placed",), "ok: a\n", (2, 0)),
+        (("cut_placed",), "ok: a\nend of cut_placed\n", (1, 1)),
+        (("ours",), "", (0, 1)),
+    ],
+)
+def test_a_step_has_to_come_to_its_end(steps: tuple[str, ...], said: str, counts: tuple[int, int]) -> None:
+    assert judge("a test", Boot(steps), said) == Counts(*counts, 0)
+
+
+def test_the_newest_kernel_with_an_initramfs_is_started() -> None:
+    assert newest(LISTING, "") == "6.12.118"
+    with pytest.raises(UserError, match="initramfs"):
+        newest(LISTING, "7.3")
