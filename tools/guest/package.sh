@@ -60,7 +60,13 @@ step() {
 		stock_is_loaded
 		claim "the package is installed" install_package
 		claim "after a reboot it is ours" after_reboot "$kernel" '.*-inline'
-		claim "stock is still there, too" [ -e "/lib/modules/$kernel/kernel/drivers/md/dm-crypt.ko.xz" ]
+		claim "stock is still there, too" compgen -G "/lib/modules/$kernel/kernel/drivers/md/dm-crypt.ko*"
+		;;
+	refused)
+		stock_is_loaded
+		claim "the package is installed" install_package
+		claim "after a reboot it is stock" after_reboot "$kernel" stock
+		claim "with the reason" grep -q 'this package has no dm-crypt for Linux' "/var/lib/dm-crypt-inline/$kernel"
 		;;
 	ours)
 		ours_is_loaded

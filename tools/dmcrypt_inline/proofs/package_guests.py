@@ -67,6 +67,7 @@ SCENARIOS = {
     "power_cut_when_initramfs_is_replaced": _cut("replaced"),
     "kernels_arrive": Scenario("trixie", (Boot(("install", "kernels")), Boot(("ours",)), Boot(("ours",), "6.12"))),
     "unknown_kernels_arrive": Scenario("trixie", (Boot(("install", "unknown")), Boot(("stock",)))),
+    "kernel_of_an_unknown_series": Scenario("bookworm", (Boot(("refused",)),)),
     "installed_and_removed_with_dracut": Scenario("trixie-dracut", INSTALLED_AND_REMOVED),
 }
 

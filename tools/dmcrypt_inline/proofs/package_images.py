@@ -35,7 +35,7 @@ FILES = {
     "etc/cryptsetup-initramfs/conf-hook": "KEYFILE_PATTERN=/etc/keys/*.key\n",
     "etc/initramfs-tools/conf.d/proof": "UMASK=0077\nRESUME=none\n",
     "etc/dracut.conf.d/proof.conf": 'hostonly="no"\nadd_dracutmodules+=" crypt "\n'
-    f'install_items+=" /etc/crypttab {KEY_FILE} "\nkernel_cmdline="rd.luks.name=proof"\n',
+    f'install_items+=" /etc/crypttab {KEY_FILE} "\n',
     "etc/hostname": "proof\n",
     "etc/systemd/system/proof.service": (TOOLS / "guest" / "package.service").read_text(),
 }
