@@ -36,7 +36,7 @@ stock_is_loaded() {
 kselftests() {
 	local test
 	for test in table regressions; do
-		claim "kselftest $test" sh -c "cd dm-crypt && bash ./$test.sh; status=\$?; [ \$status = 0 ] || [ \$status = 4 ]"
+		claim "kselftest $test" sh -c "cd dm-crypt && bash ./$test.sh"
 	done
 }
 install_package() { dpkg -i ./package.deb; }

@@ -28,7 +28,7 @@ from ..proofs.mutants import named, sample, without_emulation
 from ..proofs.tools_tests import run_own_tests
 from ..trees.package import default_version
 from ..trees.series import Tree
-from ..trees.targets import CRYPTSETUP, DEFAULT, NATIVE, NATIVE_DEBUG, Target, get_target, top_of_stack
+from ..trees.targets import CRYPTSETUP, DEFAULT, NATIVE, NATIVE_DEBUG, TARGETS, Target, get_target, top_of_stack
 from .machines import make_machine, module_at, patched_cryptsetup, with_steps
 from .queue import packaged
 from .request import EMULATED, Add, Request
@@ -128,7 +128,7 @@ def test(request: Request) -> int:
     if DEFAULT in {target.name for target in kernels}:  # its guests are cryptsetup's too
         parts["build_of_cryptsetup"] = partial(_build_cryptsetup, request)
     if not request.target_name:
-        parts["package"] = partial(_package, request)
+        parts["package"] = partial(_package, targets, request)
     for target in kernels:
         parts[f"guest_tests_of_{target.name}"] = partial(_in_guests, target, request)
     try:
@@ -193,8 +193,9 @@ def _build_cryptsetup(request: Request) -> Counts:
     return Counts(0, 0, 0)
 
 
-def _package(request: Request) -> Counts:
-    packaged(request, default_version())
+def _package(targets: Sequence[Target], request: Request) -> Counts:
+    """That it can be made of those of `targets` that go into it; a long-term kernel is in the whole one alone."""
+    packaged(request, default_version(), targets)
     return Counts(1, 0, 0)
 
 
@@ -310,7 +311,7 @@ def mutants(request: Request, tests: str) -> int:
 def package_test(request: Request, tests: str) -> int:
     """The package on systems of its own; status 1 when a claim did not hold."""
     ensure_packages("base", "guest", "package")
-    return _close(package_guests.prove(packaged(request, default_version()), tests.split()))
+    return _close(package_guests.prove(packaged(request, default_version(), TARGETS.values()), tests.split()))
 
 
 def _close(counts: Counts) -> int:
