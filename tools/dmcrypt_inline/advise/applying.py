@@ -22,7 +22,7 @@ from .judge import SET, TAKE_BACK, Verdict
 from .looking import Found
 from .planning import State
 from .stored import CRYPTTAB, UNCHANGED, parse_crypttab, read_crypttab
-from .system import System
+from .system import System, environment
 
 KEPT = "/var/lib/dmcrypt-inline"
 STATE, TAB_BEFORE = "state.json", "crypttab.before"
@@ -32,9 +32,8 @@ YES = "yes"
 
 def call_on_terminal(argv: Sequence[str]) -> int:
     """Run a program that may ask for a passphrase: the terminal is its own. Returns its exit status."""
-    environment = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}  # as System.ask has it
     with _told(f"cannot run {argv[0]}"):
-        return subprocess.run(argv, env=environment, check=False).returncode
+        return subprocess.run(argv, env=environment(), check=False).returncode
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,11 @@ from pathlib import Path
 SECONDS = 30.0  # a program that only looks needs far less; one that waits for a hung disk must not hang us
 
 
+def environment() -> dict[str, str]:
+    """Our own, with the directories in PATH that a user may lack."""
+    return {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
+
+
 @dataclass
 class System:
     """Files below `root`, programs of this machine, or in place of them `recorded`: what each command line printed.
@@ -56,11 +61,10 @@ class System:
             if line not in self.recorded:
                 self.miss(f"{wanted}: {argv[0]} says nothing{self._as_user()}")
             return self.recorded.get(line)
-        environment = {**os.environ, "LC_ALL": "C.UTF-8", "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
         try:
             asked = subprocess.run(
                 argv,
-                env=environment,
+                env={**environment(), "LC_ALL": "C.UTF-8"},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
