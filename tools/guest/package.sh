@@ -128,6 +128,7 @@ step() {
 }
 
 for each in "$@"; do
+	echo "begin of $each"
 	step "$each"
 	echo "end of $each"
 done

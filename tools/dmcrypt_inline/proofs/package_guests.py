@@ -108,7 +108,8 @@ def judge(title: str, boot: Boot, said: str) -> Counts:
     missing = [name for name in boot.steps[: -1 if boot.cut else None] if name not in ended]
     claims += [(False, f"{name} comes to its end") for name in missing]
     if boot.cut:
-        claims.append((boot.steps[-1] not in ended, "the power was cut in time"))
+        begun = f"begin of {boot.steps[-1]}" in said
+        claims.append((begun and boot.steps[-1] not in ended, "the power was cut in time"))
     for good, what in claims:
         say(f"{'ok' if good else 'not ok'} {title}: {what}")
     return Counts(sum(good for good, _ in claims), sum(not good for good, _ in claims), 0)

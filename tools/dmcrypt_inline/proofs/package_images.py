@@ -6,7 +6,6 @@ import ctypes
 import ctypes.util
 import hashlib
 import os
-import platform
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from ..common.errors import UserError
 from ..common.paths import GIB, TOOLS, entry, publish
 from ..common.progress import step
 from ..common.run import run
-from ..trees.archive import KEYRING, archive_uris
+from ..trees.archive import KEYRING, uris_of
 
 NEED = 6 * GIB
 ROOT_SIZE, BOOT_SIZE = 2 * GIB, 256 << 20
@@ -135,8 +134,7 @@ def _inside(root: Path, commands: Sequence[str], log: Path) -> None:
 
 def _uri(suite: str, log: Path) -> str:
     """The machine's own archive for a suite. Raises UserError when apt knows none."""
-    asked = run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)"], log=log, timeout=60).output
-    uris = archive_uris(asked, platform.freedesktop_os_release().get("VERSION_CODENAME", ""), suite)
+    uris = uris_of(suite, log)
     if not uris:
         raise UserError(f"apt of this machine knows no Debian archive that may hold {suite}")
     return uris[0]

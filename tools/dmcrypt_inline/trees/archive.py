@@ -33,6 +33,12 @@ def archive_uris(indextargets: str, codename: str, suite: str) -> list[str]:
     return found
 
 
+def uris_of(suite: str, log: Path) -> list[str]:
+    """As `archive_uris`, of this machine. Raises CommandError or OSError where it is no Debian."""
+    asked = run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)"], log=log, timeout=60).output
+    return archive_uris(asked, platform.freedesktop_os_release().get("VERSION_CODENAME", ""), suite)
+
+
 def package_file(target: Target, log: Path) -> Path:
     """The .deb of the target's recipe, or the tarball of its source package, downloaded once.
 
@@ -59,15 +65,13 @@ def _download(target: Target, into: Path, log: Path) -> None:
     recipe = target.recipe
     advice = f"  or use a checkout of your own: {target.variable}=<git tree or source dir>"
     try:
-        asked = run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)"], log=log, timeout=60).output
-        codename = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+        uris = uris_of(recipe.suite, log)
     except (CommandError, OSError) as error:
         raise UserError(f"the embedded base needs Debian's apt: {error}\n{advice}") from error
-    uris = archive_uris(asked, codename, recipe.suite)
     if not uris:
         raise UserError(
             f"apt on this machine names no Debian archive for a suite like {recipe.suite}\n"
-            f"  add the archive of your release ({codename or 'unknown'}) to apt's sources\n{advice}"
+            f"  add the archive of your release to apt's sources\n{advice}"
         )
     if not KEYRING.exists():
         raise UserError(f"{KEYRING} is missing; apt-get install debian-archive-keyring\n{advice}")

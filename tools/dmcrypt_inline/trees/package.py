@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import tomllib
@@ -97,13 +96,15 @@ def make(drivers: Sequence[Driver], version: str) -> list[Path]:
     conffiles = "".join(f"/etc/kernel/{hook}\n" for hook in HOOKS)
     _write(root / "DEBIAN" / "conffiles", conffiles)
     _write(root / "usr" / "share" / "doc" / f"{NAME}-dkms" / "copyright", COPYRIGHT)
-    _age(root, made)
+    for path in (root, *root.rglob("*")):
+        if path.is_dir():
+            path.chmod(0o755)  # whatever the umask is
     debian = place / f"{NAME}-dkms_{version}_all.deb"
     env = {"SOURCE_DATE_EPOCH": str(made)}
     run(["dpkg-deb", "--root-owner-group", "--build", root, debian], log=log, timeout=120, env=env)
     tarball = place / f"{NAME}-kmod-{version}.tar.xz"
-    names = ("--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu", "-cJf", tarball)
-    run(["tar", *names, "-C", source.parent, source.name], log=log, timeout=120)
+    same = ("--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu", f"--mtime=@{made}")
+    run(["tar", *same, "-cJf", tarball, "-C", source.parent, source.name], log=log, timeout=120)
     spec = place / f"{NAME}-kmod.spec"
     _from(DATA / spec.name, spec, words, 0o644)
     return [debian, tarball, spec]
@@ -135,11 +136,3 @@ def _write(path: Path, text: str, mode: int = 0o644) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     path.chmod(mode)
-
-
-def _age(root: Path, when: int) -> None:
-    """All files and directories below as old as their content, and readable whatever the umask was."""
-    for path in [root, *root.rglob("*")]:
-        if path.is_dir():
-            path.chmod(0o755)
-        os.utime(path, (when, when))

@@ -20,8 +20,9 @@ LISTING = "/2/040755/0/0/./4096/\n" + "".join(
         (("ours",), "ok: a\nend of ours\n", (1, 0)),
         (("ours",), "ok: a\r\nnot ok: b\r\nend of ours\r\n", (1, 1)),
         (("ours", "remove"), "ok: a\nend of ours\n", (1, 1)),
-        (("cut_placed",), "ok: a\n", (2, 0)),
-        (("cut_placed",), "ok: a\nend of cut_placed\n", (1, 1)),
+        (("cut_placed",), "begin of cut_placed\nok: a\n", (2, 0)),
+        (("cut_placed",), "begin of cut_placed\nok: a\nend of cut_placed\n", (1, 1)),
+        (("cut_placed",), "", (0, 1)),
         (("ours",), "", (0, 1)),
     ],
 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import os
 import subprocess
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,7 +37,16 @@ def test_a_private_header_that_is_missing_is_no_package(tmp_path: Path) -> None:
 
 def test_the_same_drivers_are_the_same_bytes() -> None:
     first = [path.read_bytes() for path in make([DRIVER, LATER], "1.0")]
-    assert [path.read_bytes() for path in make([DRIVER, LATER], "1.0")] == first
+    before = os.umask(0o077)
+    try:
+        again = make([DRIVER, LATER], "1.0")
+    finally:
+        os.umask(before)
+    assert [path.read_bytes() for path in again] == first
+    debian, source, _ = again
+    packed = subprocess.run(["dpkg-deb", "--fsys-tarfile", debian], check=True, capture_output=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(packed)) as first_archive, tarfile.open(source) as second_archive:
+        assert {member.mtime for archive in (first_archive, second_archive) for member in archive} == {DRIVER.made}
 
 
 def test_the_package_knows_each_series_up_to_its_release() -> None:
