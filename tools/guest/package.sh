@@ -26,6 +26,7 @@ ours_is_loaded() {
 	claim "the root is open, with both flags" root_is_open_with_the_flags
 	claim "the module that is loaded is ours" grep -qx '.*-inline' /sys/module/dm_crypt/version
 	claim "it says so in the log" sh -c "dmesg | grep \"crypt: not the kernel's own\""
+	claim "the log is there" sh -c "dmesg | grep -q 'Linux version'"
 	claim "no complaint in the log" fails grep -E 'BUG:|WARNING:|Oops' <(dmesg)
 	claim "user space sees the version of the target" grep -qE '^crypt +v1\.[0-9]+\.[0-9]+$' <(dmsetup targets)
 }
@@ -110,6 +111,15 @@ step() {
 		claim "after a reboot it is stock" after_reboot "$kernel" stock
 		claim "with the reason" grep -q 'no initramfs could be made' "/var/lib/dm-crypt-inline/$kernel"
 		;;
+	unfinished)
+		for source in /usr/src/dm-crypt-inline-*/*/dm-crypt.c; do echo '#error broken on purpose' >>"$source"; done
+		dd if=/dev/zero of=/boot/full bs=64k 2>/dev/null
+		claim "it cannot be built again" fails dm-crypt-inline install "$kernel"
+		claim "that stock is not back is noted" grep -q '^unfinished: ' "/var/lib/dm-crypt-inline/$kernel"
+		claim "the package is not removed, with a full /boot" fails dpkg --purge dm-crypt-inline-dkms
+		rm /boot/full
+		claim "with room it is" dpkg --purge dm-crypt-inline-dkms
+		;;
 	cut_*)
 		case $1 in
 		cut_building) cut_at "/var/lib/dkms/dm-crypt-inline/*/build/dm-crypt.o" & ;;
@@ -120,9 +130,11 @@ step() {
 		install_package
 		;;
 	go_on)
-		claim "the root is open, with both flags" root_is_open_with_the_flags
 		claim "dpkg goes on" dpkg --configure -a
 		claim "after a reboot it is ours" after_reboot "$kernel" '.*-inline'
+		;;
+	*)
+		claim "there is a step $1" false
 		;;
 	esac
 }

@@ -51,8 +51,9 @@ class Scenario:
     boots: tuple[Boot, ...]
 
 
-def _cut(where: str) -> Scenario:
-    return Scenario("trixie", (Boot((f"cut_{where}",)), Boot(("go_on",)), Boot(("ours",))))
+def _cut(where: str, then: str = "stock") -> Scenario:
+    """The power is cut at a place: the module `then` boots after that, and installing goes on."""
+    return Scenario("trixie", (Boot((f"cut_{where}",)), Boot((then, "go_on")), Boot(("ours",))))
 
 
 INSTALLED_AND_REMOVED = (Boot(("install",)), Boot(("ours", "remove")), Boot(("stock",)))
@@ -61,10 +62,11 @@ SCENARIOS = {
     "kselftests_pass": Scenario("trixie", (Boot(("install",)), Boot(("ours", "kselftests")))),
     "build_fails": Scenario("trixie", (Boot(("install", "broken")), Boot(("stock",)))),
     "boot_is_full": Scenario("trixie", (Boot(("full",)), Boot(("stock",)))),
+    "stock_cannot_be_put_back": Scenario("trixie", (Boot(("install", "unfinished")), Boot(("stock",)))),
     "power_cut_while_building": _cut("building"),
     "power_cut_when_placed": _cut("placed"),
     "power_cut_while_initramfs_is_made": _cut("initramfs"),
-    "power_cut_when_initramfs_is_replaced": _cut("replaced"),
+    "power_cut_when_initramfs_is_replaced": _cut("replaced", "ours"),
     "kernels_arrive": Scenario("trixie", (Boot(("install", "kernels")), Boot(("ours",)), Boot(("ours",), "6.12"))),
     "unknown_kernels_arrive": Scenario("trixie", (Boot(("install", "unknown")), Boot(("stock",)))),
     "kernel_of_an_unknown_series": Scenario("bookworm", (Boot(("refused",)),)),

@@ -9,5 +9,8 @@ check() {
 
 # called by dracut, after the modules that choose drivers
 installkernel() {
-	rm -f "${initdir:?}/lib/modules/${kernel:?}/kernel/drivers/md/"dm-crypt.ko*
+	local modules=${initdir:?}/lib/modules/${kernel:?}
+	if compgen -G "$modules/updates/drivers/md/dm-crypt.ko*" >/dev/null; then
+		rm -f "$modules/kernel/drivers/md/"dm-crypt.ko*
+	fi
 }
