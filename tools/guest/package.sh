@@ -83,9 +83,16 @@ step() {
 	stock)
 		stock_is_loaded
 		;;
-	kernels)
-		claim "a later release of a known series arrives" install_kernel trixie-security
-		claim "after a reboot it is ours" after_reboot "$(newest 6.12)" '.*-inline'
+	early)
+		claim "a later release arrives before ours has run" install_kernel trixie-security
+		claim "it keeps its own" after_reboot "$(newest 6.12)" stock
+		claim "with the reason" grep -q 'ours has not run' "/var/lib/dm-crypt-inline/$(newest 6.12)"
+		;;
+	running)
+		claim "what runs can be installed" dm-crypt-inline install "$kernel"
+		claim "after a reboot it is ours" after_reboot "$kernel" '.*-inline'
+		;;
+	series)
 		claim "a kernel of another known series arrives" install_kernel trixie-backports
 		claim "after a reboot it is ours" after_reboot "$(newest 7.3)" '.*-inline'
 		;;

@@ -57,18 +57,25 @@ def _cut(where: str, then: str = "stock") -> Scenario:
 
 
 INSTALLED_AND_REMOVED = (Boot(("install",)), Boot(("ours", "remove")), Boot(("stock",)))
+KERNELS_ARRIVE = (
+    Boot(("install", "early")),
+    Boot(("stock", "running")),
+    Boot(("ours", "series")),
+    Boot(("ours",)),
+    Boot(("ours",), "6.12"),
+)
 SCENARIOS = {
     "installed_and_removed": Scenario("trixie", INSTALLED_AND_REMOVED),
     "kselftests_pass": Scenario("trixie", (Boot(("install",)), Boot(("ours", "kselftests")))),
-    "build_fails": Scenario("trixie", (Boot(("install", "broken")), Boot(("stock",)))),
+    "build_fails": Scenario("trixie", (Boot(("install",)), Boot(("ours", "broken")), Boot(("stock",)))),
     "boot_is_full": Scenario("trixie", (Boot(("full",)), Boot(("stock",)))),
     "stock_cannot_be_put_back": Scenario("trixie", (Boot(("install", "unfinished")), Boot(("stock",)))),
     "power_cut_while_building": _cut("building"),
     "power_cut_when_placed": _cut("placed"),
     "power_cut_while_initramfs_is_made": _cut("initramfs"),
     "power_cut_when_initramfs_is_replaced": _cut("replaced", "ours"),
-    "kernels_arrive": Scenario("trixie", (Boot(("install", "kernels")), Boot(("ours",)), Boot(("ours",), "6.12"))),
-    "unknown_kernels_arrive": Scenario("trixie", (Boot(("install", "unknown")), Boot(("stock",)))),
+    "kernels_arrive": Scenario("trixie", KERNELS_ARRIVE),
+    "unknown_kernels_arrive": Scenario("trixie", (Boot(("install",)), Boot(("ours", "unknown")), Boot(("stock",)))),
     "kernel_of_an_unknown_series": Scenario("bookworm", (Boot(("refused",)),)),
     "installed_and_removed_with_dracut": Scenario("trixie-dracut", INSTALLED_AND_REMOVED),
 }
