@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ..bench import guest_run
 from ..bench.inguest import measurements
-from ..bench.inguest.measurements import Results
 from ..bench.inguest.stats import spread, values
 from ..bench.inguest.workloads import W1_QUICK, Plan
 from ..common.paths import build_dir
@@ -14,7 +11,7 @@ from ..common.progress import say
 from ..guests.guest import run_guest
 from ..guests.machine import Machine
 from ..kernels.build_cryptsetup import Cryptsetup
-from . import figures, pages, tables
+from . import figures, pages
 
 TIMEOUT = 300.0  # seconds for what is shown, which takes about 20 on 2 cores without KVM
 
@@ -22,21 +19,12 @@ TIMEOUT = 300.0  # seconds for what is shown, which takes about 20 on 2 cores wi
 PLAN = Plan("demo", W1_QUICK, seconds=240.0, rounds=5, within=1.0)
 NOISY = 0.25  # a spread above this says more about the machine than about the code
 
-# What the queue promises for W1: (mode of the series, direction, times the base's default path).
-PROMISES = (
-    ("both", "read", 6.0),
-    ("both", "write", 7.0),
-    ("default", "read", 0.97),
-    ("default", "write", 0.97),
-)
-
 
 def run(machine: Machine, cryptsetup: Cryptsetup) -> int:
     """Show the queue at work on the fast kernel; the modules are base and series.
 
-    Returns 0: figures are compared with what the queue promises and shown, but a
-    busy machine is no error. Raises UserError when a step in the guest fails or
-    the kernel complains.
+    Returns 0, whatever the figures: how much faster hangs on what waking a thread costs on the machine, which is
+    what the flags save. Raises UserError when a step in the guest fails or the kernel complains.
     """
     kernel = machine.kernel
     out = build_dir(kernel.target) / "demo"
@@ -57,8 +45,6 @@ def run(machine: Machine, cryptsetup: Cryptsetup) -> int:
     path = guest_run.run(machine, PLAN, {})
     results = measurements.read(path)
     say(f"\n{figures.texts(results).cover}")
-    for verdict in judge(results):
-        say(verdict)
     noisiest = max(results.measurements, key=lambda cell: spread(values(cell)).iqr)
     worst = spread(values(noisiest)).iqr
     if worst > NOISY:
@@ -67,21 +53,3 @@ def run(machine: Machine, cryptsetup: Cryptsetup) -> int:
             f"{worst:.0%} of its median; is the machine busy?"
         )
     return pages.write(path)
-
-
-def judge(results: Results) -> Sequence[str]:
-    """Compare the medians of a run of PLAN with the promises: a line each.
-
-    It begins with "kept" or "MISSED", or "cannot tell": that a promised loss of nothing is a loss takes rounds that
-    tell it from none.
-    """
-    verdicts = []
-    for mode, way, promised in PROMISES:
-        wanted = ("series", mode, way)
-        [cell] = [cell for cell in results.measurements if (cell.variant, cell.mode, cell.load.rw) == wanted]
-        found = tables.over(results, cell, "default")
-        measured = found.spread.median if found else 0.0
-        missed = "MISSED" if promised > 1 or found is None or found.direction else "cannot tell"
-        kept = "kept" if measured >= promised else missed
-        verdicts.append(f"{kept}: series:{mode} {way} {measured:.2f} of base:default, promised {promised:g}")
-    return verdicts
