@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -25,6 +26,8 @@ NULLB = Path("/sys/kernel/config/nullb")
 CRYPTTAB = Path("/etc/crypttab")
 KEY = Path("/dev/shm/key")
 PASSPHRASE = Path("/dev/shm/passphrase")
+PASSPHRASE_OF_IMAGES = Path("/dev/shm/passphrase-of-images")
+IMAGES, PACKED = Path(os.environ["INPUT"], "images.tar"), "tests/bitlk-images.tar.xz"
 MIB = 2048  # in sectors
 READ, WRITE = "no_read_workqueue", "no_write_workqueue"
 BOTH = [READ, WRITE]
@@ -291,12 +294,33 @@ def small_sectors_on_a_disk_of_large_ones_are_named() -> None:
         run("modprobe", "-r", "scsi_debug")
 
 
+@contextmanager
+def bitlocker(image: str) -> Iterator[None]:
+    """A volume that Windows made, open as "windows": an image of cryptsetup's tests."""
+    with tarfile.open(IMAGES) as outer, tarfile.open(fileobj=outer.extractfile(PACKED)) as packed:
+        packed.extract(f"bitlk-images/{image}", "/dev/shm", filter="data")
+    file = Path("/dev/shm/bitlk-images", image)
+    device = run("losetup", "--show", "-f", str(file)).strip()
+    PASSPHRASE_OF_IMAGES.write_text("anaconda")
+    try:
+        with opened("windows", device, "--type", "bitlk", key_file=PASSPHRASE_OF_IMAGES):
+            yield
+    finally:
+        run("losetup", "-d", device)
+        file.unlink()
+
+
 @claim
-def a_table_like_that_of_bitlocker_waits_for_a_fix() -> None:
-    uuid = ("--uuid", f"CRYPT-BITLK-{'0' * 32}-windows")
-    with disk("d") as device, mapped("windows", f"0 {MIB} crypt aes-cbc-eboiv {'0' * 64} 0 {device} 0", *uuid):
-        expect("windows", type="BITLK", advice="get a kernel fix first")
+def a_bitlocker_volume_with_diffuser_waits_for_a_fix() -> None:
+    with bitlocker("bitlk-aes-cbc-elephant-128.img"):
+        expect("windows", type="BITLK", advice="get a kernel fix first", flags=[])
         refused("windows")
+
+
+@claim
+def a_bitlocker_volume_with_xts_changes_when_it_is_opened_again() -> None:
+    with bitlocker("bitlk-aes-xts-128.img"):
+        expect("windows", type="BITLK", advice="set", flags=BOTH)
 
 
 @claim

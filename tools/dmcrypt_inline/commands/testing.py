@@ -205,15 +205,16 @@ def _in_guests(target: Target, request: Request) -> Counts:
     if target.below:
         machine = make_machine(request, made, target.tested, ("series",), kernel_of=kernel)
         return suites.selftest(machine, True, "series", chosen(kselftests(), OF_SECTORS))
+    volumes = request.base(get_target(CRYPTSETUP))
     if target.defects:
         machine = make_machine(request, made, target.tested, ("base", "series"), kernel_of=kernel)
-        return suites.test_fixes(machine, target.defects, suites.advice(machine))
+        return suites.test_fixes(machine, target.defects, suites.advice(machine, volumes))
     wrong = sample(target)
     machine = make_machine(request, made, target.tested, ("base", "series"), wrong)
     cryptsetup = None
     with suppress(UserError):  # the part that builds it has said so; the kernel is tested without
         cryptsetup = patched_cryptsetup(request)
-    return suites.test(machine, wrong, cryptsetup, suites.advice(machine))
+    return suites.test(machine, wrong, cryptsetup, suites.advice(machine, volumes))
 
 
 def selftest(request: Request, quick: bool, variant: str, tests: str) -> int:

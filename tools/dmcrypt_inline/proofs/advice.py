@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
+from ..common.gitrepo import git
 from ..common.paths import TOOLS
 from ..guests.guest import run_guest
 from ..kernels.build import Module
+from ..trees.base import BaseTree
 from . import ktap
 from .guest_tests import Guests, TestResult
 
 PACKAGE = TOOLS / "dmcrypt_inline"
 # All that advise may import: a guest has no more, as somebody without a clone.
 PARTS = ("__init__.py", "advise", "common/__init__.py", "common/errors.py")
+IMAGES = "tests/bitlk-images.tar.xz"
 SECONDS = 2400.0  # against a guest that hangs, not to hurry one
 
 
-def run_advice(guests: Guests, module: Module) -> TestResult:
-    """Run tools/guest/advise.py. Raises UserError when the guest cannot even be started, or does not get to the end."""
+def bitlocker_volumes(cryptsetup: BaseTree, out: Path) -> Path:
+    """An archive, in the directory `out`, of the BitLocker volumes that cryptsetup's own tests have."""
+    out.mkdir(parents=True, exist_ok=True)
+    images = out / "bitlocker.tar"
+    git(cryptsetup.repo, "archive", f"--output={images}", cryptsetup.commit, IMAGES, log=out / "bitlocker.log")
+    return images
+
+
+def run_advice(guests: Guests, module: Module, images: Path) -> TestResult:
+    """Run tools/guest/advise.py, with `bitlocker_volumes`.
+
+    Raises UserError when the guest cannot even be started, or does not get to the end.
+    """
     guest = run_guest(
         guests.kernel,
         "advise.sh",
@@ -28,6 +43,7 @@ def run_advice(guests: Guests, module: Module) -> TestResult:
         timeout=SECONDS,
         inputs={
             **{f"tools/dmcrypt_inline/{part}": PACKAGE / part for part in PARTS},
+            "images.tar": images,
             **{f"modules/{path.name}": path for path in (module.path, *module.beside)},
         },
         env={"PYTHON": os.path.realpath(sys.executable)},  # not that of a virtual environment: it has more

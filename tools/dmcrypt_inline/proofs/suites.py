@@ -16,8 +16,9 @@ from ..guests.guest import indented
 from ..guests.machine import Machine
 from ..kernels.build import USER_MODE, Module
 from ..kernels.build_cryptsetup import Cryptsetup
+from ..trees.base import BaseTree
 from ..trees.targets import get_target
-from .advice import run_advice
+from .advice import bitlocker_volumes, run_advice
 from .guest_tests import Guests, TestResult, is_kselftest, kselftests, names
 from .known_failures import WHY, KnownFailures, failures_of, judge
 from .mutants import Mutant, Proof, counts, prove, table
@@ -117,10 +118,14 @@ def test(
     return _close(machine, guests, "test", found)
 
 
-def advice(machine: Machine) -> list[Job]:
-    """What advise says of mappings on the base, and what its advice does: a job for `test` and `test_fixes`."""
+def advice(machine: Machine, cryptsetup: BaseTree) -> list[Job]:
+    """What advise says of mappings on the base, and what its advice does: a job for `test` and `test_fixes`.
+
+    `cryptsetup`: whose tests have BitLocker volumes.
+    """
     guests = Guests(machine.kernel, None, machine.accel(), build_dir(machine.kernel.target) / "test" / "advise", True)
-    return [lambda: _say_results([run_advice(guests, machine.modules["base"])])]
+    volumes = bitlocker_volumes(cryptsetup, guests.out.parent)
+    return [lambda: _say_results([run_advice(guests, machine.modules["base"], volumes)])]
 
 
 def test_fixes(debug: Machine, found_by: Sequence[str], further: Sequence[Job] = ()) -> Counts:
