@@ -55,6 +55,12 @@ cut_at() {
 	echo b >/proc/sysrq-trigger
 }
 
+# A field of what advise says of the root, as Python writes it.
+advised() {
+	python3 -m dmcrypt_inline.advise --json |
+		python3 -c 'import json, sys; [it] = json.load(sys.stdin)["mappings"]; print(it[sys.argv[1]])' "$1"
+}
+
 step() {
 	case $1 in
 	install)
@@ -126,6 +132,18 @@ step() {
 		claim "the package is not removed, with a full /boot" fails dpkg --purge dm-crypt-inline-dkms
 		rm /boot/full
 		claim "with room it is" dpkg --purge dm-crypt-inline-dkms
+		;;
+	advice)
+		claim "advise finds the flags in the initramfs" \
+			same "['no_read_workqueue', 'no_write_workqueue']" "$(advised initramfs)"
+		claim "nothing disagrees" same "[]" "$(advised conflicts)"
+		sed -i 's/,no-write-workqueue//' /etc/crypttab
+		older=$(advised conflicts)
+		again=$(sed -n "s/^\['the initramfs has .* no_write_workqueue, .*: \(.*\)'\]$/\1/p" <<<"$older")
+		claim "it says that the initramfs is older than crypttab: $older" [ "$again" ]
+		claim "'$again' makes a new one" $again
+		claim "which it reads" same "['no_read_workqueue']" "$(advised initramfs)"
+		claim "it names what the next boot lacks" grep -q 'stored nowhere.*no_write_workqueue' <<<"$(advised conflicts)"
 		;;
 	cut_*)
 		case $1 in

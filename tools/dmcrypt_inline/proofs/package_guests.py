@@ -18,6 +18,7 @@ from ..common.errors import UserError
 from ..common.paths import REPO, TOOLS, build_dir
 from ..common.progress import say, step
 from ..common.run import run
+from . import advice
 from .package_images import SYSTEMS, disks
 
 LONG = 3600.0  # seconds for one boot, which may build a module and an initramfs, emulated
@@ -78,6 +79,8 @@ SCENARIOS = {
     "unknown_kernels_arrive": Scenario("trixie", (Boot(("install",)), Boot(("ours", "unknown")), Boot(("stock",)))),
     "kernel_of_an_unknown_series": Scenario("bookworm", (Boot(("refused",)),)),
     "installed_and_removed_with_dracut": Scenario("trixie-dracut", INSTALLED_AND_REMOVED),
+    "advice": Scenario("trixie", (Boot(("advice",)),)),
+    "advice_with_dracut": Scenario("trixie-dracut", (Boot(("advice",)),)),
 }
 
 
@@ -135,6 +138,8 @@ def _boot(place: Path, number: int, boot: Boot, package: Path) -> str:
         inputs.add(package, "package.deb")
         inputs.add(TOOLS / "guest" / "package.sh", "package.sh")
         inputs.add(REPO / "selftests" / "dm-crypt", "dm-crypt")
+        for part in advice.PARTS:
+            inputs.add(advice.PACKAGE / part, f"dmcrypt_inline/{part}")
         (place / "steps").write_text(" ".join(boot.steps))
         inputs.add(place / "steps", "steps")
     said = place / f"{number}.said"

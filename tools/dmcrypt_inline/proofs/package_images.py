@@ -24,7 +24,7 @@ PASSPHRASE = "not a secret"  # of a volume that holds nothing
 KEY_FILE = "/etc/keys/root.key"
 COMMON = (
     *("ca-certificates", "cpio", "cryptsetup", "dkms", "dmsetup", "e2fsprogs", "gcc", "kmod", "make", "openssl"),
-    *("systemd-sysv", "udev", "zstd"),
+    *("python3", "systemd-sysv", "udev", "zstd"),
 )
 # What is written into the system before its kernel is installed.
 FILES = {
