@@ -13,13 +13,15 @@ from .system import SECONDS, System
 # initramfs-tools; dracut and mkinitcpio; dracut's own part of the kernel's command line.
 CRYPTTABS = ("cryptroot/crypttab", "etc/crypttab", "etc/crypttab.initramfs")
 COMMAND_LINES = "etc/cmdline.d/"
-PLACES = ("/boot/initrd.img-{}", "/boot/initramfs-{}.img", "/boot/initrd-{}", "/boot/initramfs-linux.img")
+PLACES = ("/boot/initrd.img-{}", "/boot/initramfs-{}.img", "/boot/initrd-{}")
+PACKAGE = "/usr/lib/modules/{}/pkgbase"  # Arch Linux names the initramfs after the kernel's package
 HEADER = 110  # bytes of a file's header in the format "newc", each number eight hexadecimal digits from byte 6 on
 
 
 def look(system: System, release: str) -> tuple[str, dict[str, str]]:
     """The path of the running kernel's initramfs and its texts by name; ("", {}) where there is none to be read."""
-    for place in (pattern.format(release) for pattern in PLACES):
+    names = [release, *filter(None, [system.word(PACKAGE.format(release))])]
+    for place in (pattern.format(name) for name in names for pattern in PLACES):
         try:
             packed = system.path(place).read_bytes()
         except FileNotFoundError:

@@ -139,15 +139,16 @@ def look(system: System, mapping: Mapping, image: tuple[str, dict[str, str]]) ->
     copy = next((line for line in copies if _belongs(line, mapping)), None)
     line = next((line for line in lines if _belongs(line, mapping)), None)
     header, hinders = None, ""
+    commands = [system.read("/proc/cmdline") or ""]
+    commands += [text for name, text in texts.items() if name.startswith(initramfs.COMMAND_LINES)]
     detached = any(option.startswith("header=") for each in (line, copy) if each for option in each.options)
+    detached |= bool(re.search(rf"\bluks\.options=({mapping.uuid}=)?(\S*,)?header=", " ".join(commands)))
     if mapping.kind == "LUKS2" and not detached:  # one on the disk would be an old one
         device = header_device(system, mapping)
         dump = system.ask(("cryptsetup", "luksDump", device), f"header of {mapping.name}") if device else None
         if dump is not None:
             flags, hinders, uuid = parse_dump(dump)
             header = flags if uuid == mapping.uuid else None  # else one that was left there: the real one is elsewhere
-    commands = [system.read("/proc/cmdline") or ""]
-    commands += [text for name, text in texts.items() if name.startswith(initramfs.COMMAND_LINES)]
     said, named = parse_command_line(" ".join(commands), mapping.uuid) if mapping.uuid else (None, False)
     return Stored(
         header=header,

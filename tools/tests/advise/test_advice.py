@@ -277,6 +277,23 @@ def test_the_header_on_the_disk_is_not_looked_at_where_crypttab_names_another(tm
     assert [verdict.advice for verdict in verdicts(system).values()] == [CANNOT_TELL]
 
 
+@pytest.mark.parametrize(
+    ("options", "here"), [(f"{UUID}=discard,header=/h", False), ("header=/h", False), (f"{UUID[::-1]}=header=/h", True)]
+)
+def test_nor_where_the_command_line_does(tmp_path: Path, options: str, here: bool) -> None:
+    [found] = looking.look(machine(LAPTOP, tmp_path, {" ro quiet": f" ro rd.luks.options={options}"})).found
+    assert (found.stored.header is not None) is here
+
+
+def test_the_initramfs_of_an_arch_kernel_is_named_after_its_package(tmp_path: Path) -> None:
+    for name, text in (("usr/lib/modules/6.12.1-1-lts/pkgbase", b"linux-lts\n"), ("boot/initramfs-linux.img", b"x")):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(text)
+    (tmp_path / "boot/initramfs-linux-lts.img").write_bytes(archive(**{"etc/crypttab.initramfs": "a b"}))
+    found = initramfs.look(System(tmp_path), "6.12.1-1-lts")
+    assert found == ("/boot/initramfs-linux-lts.img", {"etc/crypttab.initramfs": "a b"})
+
+
 def test_a_word_is_in_force_where_every_segment_has_it() -> None:
     table = "a: 0 8 crypt c - 0 8:0 0 2 allow_discards no_read_workqueue\na: 8 8 crypt c - 0 8:0 8 1 allow_discards\n"
     mapping = mappings.Mapping("a", "dm-0", "", "", mappings.parse_table(table)["a"])
