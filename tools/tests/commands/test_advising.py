@@ -26,7 +26,8 @@ def test_make_test_runs_its_proof(monkeypatch: pytest.MonkeyPatch, name: str) ->
     monkeypatch.setattr(Request, "tree", lambda *_: None)
     monkeypatch.setattr(testing, "make_machine", lambda *_, **__: None)
     monkeypatch.setattr(testing, "patched_cryptsetup", lambda _: None)
-    monkeypatch.setattr(suites, "advice", lambda _: ["its job"])
+    monkeypatch.setattr(Request, "base", lambda *_: "volumes")
+    monkeypatch.setattr(suites, "advice", lambda _, given: ["its job", given])
     monkeypatch.setattr(suites, "test", lambda *given: given[-1])
     monkeypatch.setattr(suites, "test_fixes", lambda *given: given[-1])
-    assert testing._in_guests(TARGETS[name], Request()) == ["its job"]  # type: ignore[comparison-overlap]
+    assert testing._in_guests(TARGETS[name], Request()) == ["its job", "volumes"]  # type: ignore[comparison-overlap]
