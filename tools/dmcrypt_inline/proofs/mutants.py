@@ -14,7 +14,7 @@ from ..trees.targets import Target, stack_below
 from .guest_tests import WRONG, Guests, is_in_tree, kselftests, wants_emulation
 
 GRACE = 2.0  # seconds: one complaint proves it
-CLAIM_GRACE = 120.0  # seconds: where a complaint does not, for the claim to come to its end
+CLAIM_GRACE = 600.0  # seconds: where a complaint does not, for the claim to come to its end, emulated on a busy host
 SECONDS = 1200.0  # against a guest that hangs
 SAMPLE = 4
 TRIPS, EMULATED = "Trips", "Trips emulated"  # at the top of a patch
