@@ -292,6 +292,9 @@ def _source(tree: Tree, flavour: str, key: str, log: Path) -> Path:
 
 def _copy_sources(tree: Tree, patches: Sequence[Path], part: Path, log: Path) -> None:
     check_out(tree.path, "series", part, log)
+    # The key leaves these out, and the kernel's own build has them: a queue's may not build.
+    for path in tree.target.replaced:
+        (part / path).write_text(git(tree.path, "show", f"{tree.base}:{path}", log=log).output)
     if patches:
         git(part, "init", "-q", log=log)  # else git apply looks for a repository further up
         git(part, "apply", *patches, log=log)
