@@ -27,6 +27,7 @@ ADDRESS = rf"{WORD}(?:\.{WORD})*@{LABEL}(?:\.{LABEL})*"
 PERSON = re.compile(rf'\s*"?([^<>@"{UNSEEN}]*[^<>@"\s{UNSEEN}])"?\s*<({ADDRESS})>\s*')
 LIST = re.compile(ADDRESS)
 TRAILER = re.compile(rf"[A-Z][A-Za-z]*(-[A-Za-z]+)*: [^\s{UNSEEN}][^{UNSEEN}]*")
+STABLE = "stable@vger.kernel.org"
 WRITTEN = ".written"  # in the outbox: what the mails were when they were written
 
 
@@ -92,7 +93,10 @@ def threads(tree: Tree) -> list[Thread]:
 
 
 def recipients(tree: Tree, patches: Sequence[Path]) -> Recipients:
-    """Whom the tree's own get_maintainer.pl names for all patches together; the target's list where it has none."""
+    """Whom the tree's own get_maintainer.pl names for all patches together; the target's list where it has none.
+
+    For a long-term kernel they get copies: the stable team takes patches, by Documentation/process/stable-kernel-rules.
+    """
     script = tree.path / "scripts" / "get_maintainer.pl"
     if not script.is_file():
         return Recipients(tree.target.lists, ())
@@ -102,6 +106,8 @@ def recipients(tree: Tree, patches: Sequence[Path]) -> Recipients:
     lists = _addresses(run([*words, "--no-m", "--no-r", *patches], log=log, timeout=300, cwd=tree.path).output)
     if not people and not lists:
         raise UserError(f"{script} names nobody for these patches\n  log: {log}")
+    if tree.target.long_term:
+        return Recipients((STABLE,), (*people, *(each for each in lists if each not in (*people, STABLE))))
     return Recipients(people, tuple(each for each in lists if each not in people))
 
 
@@ -131,6 +137,7 @@ def write(
     words += ["--cover-letter"] if thread.cover else CONTEXT
     words += ["--rfc"] if parse_mail(letter).tag.startswith("RFC") else []
     words += [f"-v{posting.version}"] if posting.version > 1 else []
+    words += [f"--subject-prefix=PATCH {tree.target.tag.removeprefix('v')}.y"] if tree.target.long_term else []
     words += [*(f"--to={_address(each)}" for each in whom.to), *(f"--cc={_address(each)}" for each in whom.cc)]
     tip = _commits(tree, thread, posting, env, now)
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as made:

@@ -111,6 +111,13 @@ def test_a_later_version_says_so(tree: Tree, tmp_path: Path) -> None:
     assert names == [".written", "v2-0000-cover-letter.patch", "v2-0001-dm-crypt-bump-the-version.patch"]
 
 
+def test_patches_for_a_long_term_kernel_say_which(tree: Tree, tmp_path: Path) -> None:
+    long_term = replace(tree, target=replace(tree.target, long_term=True, tag="v6.12"))
+    cover, first, *_ = written(long_term, tmp_path / "out", Posting(SENDER, version=2))
+    assert "\nSubject: [PATCH 6.12.y v2 0/" in cover
+    assert "\nSubject: [PATCH 6.12.y v2 1/" in first
+
+
 def test_git_am_takes_the_mails(tree: Tree, tmp_path: Path) -> None:
     sender = "Ünal Ö'Brien, Jr <sender@host.example>"
     _, patch = write(tree, Posting(sender), WHOM, COMMIT, tmp_path / "outbox")
@@ -237,6 +244,10 @@ def test_recipients_come_from_the_tree(tree: Tree) -> None:
     )
     assert outbox.recipients(tree, patches) == Recipients(
         ("M <m@host.example>", "R <r@host.example>"), ("list@host.example",)
+    )
+    long_term = replace(tree, target=replace(tree.target, long_term=True))
+    assert outbox.recipients(long_term, patches) == Recipients(
+        ("stable@vger.kernel.org",), ("M <m@host.example>", "R <r@host.example>", "list@host.example")
     )
     script.write_text('print "nobody\\n";\n')
     with pytest.raises(UserError, match="names nobody"):
