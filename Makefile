@@ -60,7 +60,7 @@ help:
 	@echo 'All of them take'
 	@echo '  TARGET=NAME     linux-5.8, linux-7.3, cryptsetup-2.3, or on top of linux-7.3 linux-7.3-speed,'
 	@echo '                  linux-7.3-library, linux-7.3-units (default: all for test and check, else linux-5.8);'
-	@echo '                  linux-6.12, a long-term kernel, which is in no default: name it'
+	@echo '                  linux-6.12, linux-6.1: long-term kernels, in no default: name them'
 	@echo '  LINUX=DIR       your own kernel checkout or source tree, which is only read (make am adds a branch)'
 	@echo '  CRYPTSETUP=DIR  your own cryptsetup checkout or source tree, likewise'
 	@echo

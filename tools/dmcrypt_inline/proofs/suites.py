@@ -137,7 +137,8 @@ def test_fixes(debug: Machine, found_by: Sequence[str], further: Sequence[Job] =
     guests = _guests(debug, "test", quick=True)
     tests = tuple(test for test in kselftests() if Path(test).name in found_by)
     on_base = Mutant("base", debug.tree.path, tests)
-    on_series = [test for test in kselftests() if test in tests or test.startswith("dm-crypt/")]
+    added = debug.tree.target.adds_selftests
+    on_series = [test for test in kselftests() if test in tests or (added and test.startswith("dm-crypt/"))]
     jobs = [*further, *_selftests(guests, debug.modules["series"], on_series), *_to_prove(guests, debug, [on_base])]
     found = _found(jobs)
     return _close(debug, guests, "test", found)

@@ -160,6 +160,55 @@ def linux_fragments(*own: Path, without: tuple[str, ...] = ()) -> dict[str, tupl
     return {name: fragments for name, fragments in found.items() if name not in without}
 
 
+def _long_term(
+    version: str,
+    *,
+    suite: str,
+    blob: str,
+    target_version: str,
+    mend: str,
+    defects: tuple[str, ...],
+    native: tuple[Path, ...] = (),
+    in_package: bool = False,
+) -> Target:
+    """A long-term kernel as Debian's `suite` has it, with the queue in stable/<version>.
+
+    `blob`: of its dm-crypt.c; `mend`: the target whose native.patch it takes; `native`: what its User-Mode Linux has
+    otherwise.
+    """
+    name, queue, driver = f"linux-{version}", REPO / "stable" / version, "drivers/md/dm-crypt.c"
+    own = CONFIG / f"{name}.config"
+    debug = (CONFIG / "debug.config", own, CONFIG / "native_debug.config", *native)
+    return Target(
+        name=name,
+        upstream=f"Linux {version}, a long-term kernel",
+        tag=f"v{version}",
+        variable="LINUX",
+        series=queue / "series",
+        patches=queue / "patches",
+        cover=queue / "cover-letter.txt",
+        recipe=Recipe(
+            package=f"linux-source-{version}",
+            suite=suite,
+            version="",
+            tarball=f"usr/src/linux-source-{version}.tar.xz",
+            patch=None,
+            blobs={driver: blob},
+        ),
+        blobs={driver: blob},
+        products=LINUX_PRODUCTS,
+        prefixes=LINUX_PREFIXES,
+        abi={driver: (f".version = {target_version},",)},
+        long_term=True,
+        in_package=in_package,
+        source=driver,
+        fragments=linux_fragments(own) | {NATIVE_DEBUG: (*USER_MODE, *debug)},
+        mend=TOOLS / "targets" / mend / "native.patch",
+        has_flags=True,
+        defects=defects,
+    )
+
+
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
@@ -245,40 +294,13 @@ TARGETS: dict[str, Target] = {
             ),
             lacks=("throttled_writer_stops_nobody",),
         ),
-        Target(
-            name="linux-6.12",
-            upstream="Linux 6.12, a long-term kernel",
-            tag="v6.12",
-            variable="LINUX",
-            series=REPO / "stable" / "6.12" / "series",
-            patches=REPO / "stable" / "6.12" / "patches",
-            cover=REPO / "stable" / "6.12" / "cover-letter.txt",
-            recipe=Recipe(
-                package="linux-source-6.12",
-                suite="trixie-security",
-                version="",
-                tarball="usr/src/linux-source-6.12.tar.xz",
-                patch=None,
-                blobs={"drivers/md/dm-crypt.c": "3c2334232cd0"},
-            ),
-            blobs={"drivers/md/dm-crypt.c": "3c2334232cd0"},
-            products=LINUX_PRODUCTS,
-            prefixes=LINUX_PREFIXES,
-            abi={"drivers/md/dm-crypt.c": (".version = {1, 28, 0},",)},
-            long_term=True,
+        _long_term(
+            "6.12",
+            suite="trixie-security",
+            blob="3c2334232cd0",
+            target_version="{1, 28, 0}",
+            mend="linux-6.12",
             in_package=True,
-            source="drivers/md/dm-crypt.c",
-            fragments=linux_fragments(CONFIG / "linux-6.12.config")
-            | {
-                NATIVE_DEBUG: (
-                    *USER_MODE,
-                    CONFIG / "debug.config",
-                    CONFIG / "linux-6.12.config",
-                    CONFIG / "native_debug.config",
-                ),
-            },
-            mend=TOOLS / "targets" / "linux-6.12" / "native.patch",
-            has_flags=True,
             defects=(
                 "async_write_waits_for_tags",
                 "bad_tags_are_refused",
@@ -289,6 +311,15 @@ TARGETS: dict[str, Target] = {
                 "regressions",
                 "table",
             ),
+        ),
+        _long_term(
+            "6.1",
+            suite="bookworm-security",
+            blob="ade39bbe4911",
+            target_version="{1, 24, 0}",
+            mend="linux-5.8",
+            native=(CONFIG / "native_6.1.config",),
+            defects=("full_crypto_queue_delays", "reads_without_memory_fail_or_have_data"),  # others: debug kernel
         ),
         Target(
             name=CRYPTSETUP,

@@ -21,7 +21,7 @@ UNNAMED = [name for name, target in TARGETS.items() if not target.long_term]
 def test_no_target_named_means_all_or_the_default() -> None:
     nothing = Request(None, {}, None)
     assert [target.name for target in nothing.targets()] == UNNAMED
-    assert "linux-6.12" not in UNNAMED
+    assert not {"linux-6.1", "linux-6.12"} & {*UNNAMED}
     assert nothing.target().name == "linux-5.8"
     for name in ("cryptsetup-2.3", "linux-6.12"):
         assert [target.name for target in Request(name, {}, None).targets()] == [name]
