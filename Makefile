@@ -85,7 +85,8 @@ help:
 	@echo
 	@echo 'make bench also takes'
 	@echo "  VARIANT='NAME=path/to/dm-crypt.c ...'  further drivers (or .ko); each: the queue's patches one by one"
-	@echo '  ACCEL=native    what a sector costs with real ciphers, under User-Mode Linux (PLAN=quick|full, linux-7.3 only)'
+	@echo '  ACCEL=native    what a sector costs with real ciphers, under User-Mode Linux (PLAN=quick|full, linux-7.3 only);'
+	@echo '                  PLAN=handover: what the default path costs and gains on two CPUs'
 	@echo '  ACCEL=icount    TCG with one CPU and a clock that counts its instructions: figures repeat to the percent'
 	@echo '  HERE=1          on the running kernel, as root, instead of in a guest'
 	@echo '  DEVICE=/dev/... with HERE=1: your own device; it is only read,'

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * For measuring only: bios of one size at a time, made in the kernel, one in flight.
+ * For measuring only: bios of one size at a time, made in the kernel by one thread or
+ * several, each with one in flight or several.
  *
  * First every mapping is written and read in all sizes: what is on the disk is
  * compared with what the library's generic code makes of the data, what is read with
  * what was written. Then the mappings take turns: one sample of each in a round, in
  * an order that is turned from round to round. /proc/sectors has the samples, a line
- * each: round, what, read or write, bytes a request, bytes in all, nanoseconds of CPU.
+ * each: round, what, read or write, bytes a request, threads, requests in flight of
+ * each, bytes in all, nanoseconds that passed, nanoseconds of CPU of all CPUs.
  *
  * "library" and "api" are the cipher alone, sector by sector on the same pages,
  * through the AES library and through the crypto API.
@@ -25,12 +27,15 @@
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
+#include <linux/workqueue.h>
 #include <asm/fpu/api.h>
 
 #define MOST 16 /* mappings */
 #define LARGEST SZ_1M
-#define REGION SZ_4M /* of the disk, passed through again and again */
+#define REGION SZ_4M /* of the disk, passed through again and again, by each thread */
 #define PAGES (LARGEST / PAGE_SIZE)
+#define THREADS 2
+#define DEEPEST 8
 
 static char *mapping[MOST];
 static int mappings;
@@ -46,6 +51,17 @@ static int sector = 512;
 module_param(sector, int, 0);
 static int rounds = 61;
 module_param(rounds, int, 0);
+static char *cipher = "xts(aes)";
+module_param(cipher, charp, 0);
+MODULE_PARM_DESC(cipher, "what the crypto API calls it; no other than AES is asked of the library");
+static int threads[MOST] = { 1 }, depth[MOST] = { 1 };
+static int loads = 1;
+module_param_array(threads, int, &loads, 0);
+module_param_array(depth, int, &loads, 0);
+MODULE_PARM_DESC(depth, "requests in flight of each thread, as many values as threads has");
+static int span;
+module_param(span, int, 0);
+MODULE_PARM_DESC(span, "milliseconds that a sample takes; 0: as long as a few MiB take");
 
 static const int sizes[] = { SZ_4K, SZ_64K, SZ_1M };
 
@@ -56,15 +72,24 @@ struct subject {
 
 static struct subject subjects[MOST + 3];
 static int count;
-static struct page *pages[PAGES];
+
+struct slot { /* a request in flight */
+	struct bio bio;
+	struct bio_vec vecs[PAGES];
+	struct page *pages[PAGES];
+	struct completion done;
+	blk_status_t status;
+};
+
+static struct slot slots[THREADS][DEEPEST];
+static struct page **pages = slots[0][0].pages;
 static DECLARE_COMPLETION(worked);
 static int result;
-static struct completion done;
-static blk_status_t status;
 static char *text;
 static size_t used, room;
 
 static struct aes_xts_key *xts;
+static bool aes;
 static u8 raw_key[2 * AES_MAX_KEY_SIZE];
 static int key_size;
 static struct crypto_skcipher *tfm;
@@ -72,38 +97,58 @@ static struct skcipher_request *request;
 
 long syscall(long number, ...); /* the host's, which User-Mode Linux exports */
 
-/* CPU time of the kernel's process: not what other processes of the host take meanwhile. */
+static int host_threads[NR_CPUS]; /* that the CPUs are, by their numbers there */
+
+static void know_host_thread(void *unused)
+{
+	host_threads[smp_processor_id()] = syscall(186 /* gettid */);
+}
+
+/*
+ * CPU time of all CPUs: not what other processes of the host take meanwhile. The clock of
+ * the whole process is late by up to a tick of the host for each thread but the caller's.
+ */
 static u64 cpu_ns(void)
 {
 	struct {
 		s64 seconds, nanoseconds;
-	} spent = {};
+	} spent;
+	u64 sum = 0;
+	int cpu;
 
-	syscall(228 /* clock_gettime */, 2 /* CLOCK_PROCESS_CPUTIME_ID */, &spent);
-	return spent.seconds * NSEC_PER_SEC + spent.nanoseconds;
+	for_each_online_cpu(cpu) {
+		syscall(228 /* clock_gettime */, ~(long)host_threads[cpu] << 3 | 6 /* time of a thread */, &spent);
+		sum += spent.seconds * NSEC_PER_SEC + spent.nanoseconds;
+	}
+	return sum;
 }
 
 static void ended(struct bio *bio)
 {
-	status = bio->bi_status;
-	complete(&done);
+	struct slot *slot = container_of(bio, struct slot, bio);
+
+	slot->status = bio->bi_status;
+	complete(&slot->done);
 }
 
-static blk_status_t transfer(struct file *file, enum req_op op, int size, u64 at)
+static void submit(struct slot *slot, struct file *file, bool write, int size, u64 at)
 {
-	static struct bio_vec vecs[PAGES];
-	static struct bio bio;
 	int i;
 
-	bio_init(&bio, file_bdev(file), vecs, PAGES, op | (op_is_write(op) ? REQ_SYNC | REQ_IDLE : 0));
-	bio.bi_iter.bi_sector = at >> SECTOR_SHIFT;
+	bio_init(&slot->bio, file_bdev(file), slot->vecs, PAGES,
+		 write ? REQ_OP_WRITE | REQ_SYNC | REQ_IDLE : REQ_OP_READ);
+	slot->bio.bi_iter.bi_sector = at >> SECTOR_SHIFT;
 	for (i = 0; i < size / PAGE_SIZE; i++)
-		__bio_add_page(&bio, pages[i], PAGE_SIZE, 0);
-	bio.bi_end_io = ended;
-	reinit_completion(&done);
-	submit_bio(&bio);
-	wait_for_completion_io(&done);
-	return status;
+		__bio_add_page(&slot->bio, slot->pages[i], PAGE_SIZE, 0);
+	slot->bio.bi_end_io = ended;
+	reinit_completion(&slot->done);
+	submit_bio(&slot->bio);
+}
+
+static int wait(struct slot *slot)
+{
+	wait_for_completion_io(&slot->done);
+	return blk_status_to_errno(slot->status);
 }
 
 static void set_tweak(__le64 tweak[2], u64 at)
@@ -144,7 +189,8 @@ static int one(const struct subject *subject, bool write, int size, u64 at)
 {
 	if (!subject->file)
 		return cipher_alone(subject->name[0] == 'l', write, size, at);
-	return blk_status_to_errno(transfer(subject->file, write ? REQ_OP_WRITE : REQ_OP_READ, size, at));
+	submit(&slots[0][0], subject->file, write, size, at);
+	return wait(&slots[0][0]);
 }
 
 static void fill(const u8 *from, int size)
@@ -179,10 +225,17 @@ static int proved(const struct subject *subject, int size, u64 at)
 	fpu_forbidden = true;
 	for (i = 0; i < size && key_size; i += sector) {
 		set_tweak(tweak, at + i);
-		aes_xts_encrypt(expected + i, expected + i, sector, (u8 *)tweak, xts, false);
+		if (aes)
+			aes_xts_encrypt(expected + i, expected + i, sector, (u8 *)tweak, xts, false);
 	}
 	fpu_forbidden = false;
 	fill(plain, size);
+	if (key_size && !aes) { /* generic as it is */
+		r = cipher_alone(false, true, size, at);
+		for (i = 0; i < size; i += PAGE_SIZE)
+			memcpy(expected + i, page_address(pages[i / PAGE_SIZE]), PAGE_SIZE);
+		fill(plain, size);
+	}
 	r = one(subject, true, size, at);
 	if (!r && subject->file) {
 		r = same(plain, size); /* what is written stays as it was */
@@ -216,40 +269,99 @@ static int prove(void)
 	return r;
 }
 
-static int sample(int round, int s, bool write, int size)
-{
-	int bytes = max(size, size == SZ_4K ? SZ_512K : SZ_2M), todo;
-	static u64 at;
-	u64 begin;
-	int r = 0;
+/* What each thread does in a sample: so many requests, and more until then. */
+static struct {
+	const struct subject *subject;
+	bool write;
+	int size, depth, least;
+	u64 until;
+} work;
+static struct work_struct helpers[THREADS];
+static int results[THREADS], passed[THREADS];
 
-	begin = cpu_ns();
-	for (todo = bytes; todo && !r; todo -= size) {
-		if (at + size > REGION)
-			at = 0;
-		r = one(&subjects[s], write, size, at);
-		at += size;
+/* Requests are waited for in the order in which they were submitted. */
+static void pass(int thread)
+{
+	u64 region = max_t(u64, REGION, work.depth * work.size);
+	static u64 places[THREADS];
+	u64 *at = &places[thread];
+	int i, r = 0, error;
+
+	for (i = 0; i < work.least || ktime_get_ns() < work.until; i++) {
+		struct slot *slot = &slots[thread][i % work.depth];
+
+		if (*at + work.size > region)
+			*at = 0;
+		if (!work.subject->file) {
+			r = r ?: one(work.subject, work.write, work.size, *at);
+		} else {
+			error = i < work.depth ? 0 : wait(slot);
+			r = r ?: error;
+			submit(slot, work.subject->file, work.write, work.size, thread * DEEPEST * LARGEST + *at);
+		}
+		*at += work.size;
+	}
+	passed[thread] = i;
+	for (i = 0; i < work.depth && work.subject->file; i++) {
+		error = wait(&slots[thread][i]);
+		r = r ?: error;
+	}
+	results[thread] = r;
+}
+
+static void help(struct work_struct *helper)
+{
+	pass(helper - helpers);
+}
+
+static int sample(int round, int s, bool write, int size, int load)
+{
+	int bytes = max(size, size == SZ_4K ? SZ_512K : SZ_2M), requests, i, r;
+	u64 elapsed, spent;
+
+	work.subject = &subjects[s];
+	work.write = write;
+	work.size = size;
+	work.depth = depth[load];
+	work.least = span ? 2 * depth[load] : bytes / size;
+	spent = cpu_ns();
+	elapsed = ktime_get_ns();
+	work.until = span ? elapsed + span * NSEC_PER_MSEC : 0;
+	for (i = 1; i < threads[load]; i++)
+		queue_work(system_dfl_wq, &helpers[i]);
+	pass(0);
+	for (i = 1; i < threads[load]; i++)
+		flush_work(&helpers[i]);
+	elapsed = ktime_get_ns() - elapsed;
+	spent = cpu_ns() - spent;
+	for (i = requests = r = 0; i < threads[load]; i++) {
+		requests += passed[i];
+		r = r ?: results[i];
 	}
 	if (round >= 0) /* the first warms up */
-		used += scnprintf(text + used, room - used, "%d %s %s %d %d %llu\n", round, subjects[s].name,
-				  write ? "write" : "read", size, bytes, cpu_ns() - begin);
+		used += scnprintf(text + used, room - used, "%d %s %s %d %d %d %llu %llu %llu\n", round,
+				  subjects[s].name, write ? "write" : "read", size, threads[load], depth[load],
+				  (u64)requests * size, elapsed, spent);
 	return r;
 }
 
 static int measure(void)
 {
-	int round, i, write, s, r = 0;
+	int round, i, write, load, s, r = 0;
 
 	for (round = -1; round < rounds; round++)
 		for (i = 0; i < ARRAY_SIZE(sizes); i++)
 			for (write = 0; write < 2; write++)
-				for (s = 0; s < count && !r; s++) {
-					/* Another first one each time, and every other time backwards. */
-					int turn = (s + (round + 1) / 2) % count;
+				for (load = 0; load < loads; load++)
+					for (s = 0; s < count && !r; s++) {
+						/* Another first one each time, and every other time backwards. */
+						int turn = (s + (round + 1) / 2) % count;
 
-					r = sample(round, round & 1 ? count - 1 - turn : turn, write, sizes[i]);
-					cond_resched();
-				}
+						turn = round & 1 ? count - 1 - turn : turn;
+						if (subjects[turn].file || !load)
+							r = sample(round, turn, write, sizes[i], load);
+						cond_resched();
+					}
 	return r;
 }
 
@@ -272,19 +384,27 @@ static int add(const char *name, const char *path)
 static int set_up(void)
 {
 	char path[64];
-	int i, r;
+	int i, t, d, r;
 
-	room = (size_t)(rounds + 1) * (mappings + 3) * ARRAY_SIZE(sizes) * 2 * 80;
+	for (i = 0; i < loads; i++)
+		if (threads[i] < 1 || threads[i] > THREADS || depth[i] < 1 || depth[i] > DEEPEST)
+			return -EINVAL;
+	room = (size_t)(rounds + 1) * (mappings + 3) * ARRAY_SIZE(sizes) * 2 * loads * 100;
 	text = vmalloc(room);
 	xts = kzalloc_obj(*xts);
 	if (!text || !xts)
 		return -ENOMEM;
-	for (i = 0; i < PAGES; i++) {
-		pages[i] = alloc_page(GFP_KERNEL);
-		if (!pages[i])
-			return -ENOMEM;
+	for (t = 0; t < THREADS; t++) {
+		for (d = 0; d < DEEPEST; d++) {
+			init_completion(&slots[t][d].done);
+			for (i = 0; i < PAGES; i++) {
+				slots[t][d].pages[i] = alloc_page(GFP_KERNEL);
+				if (!slots[t][d].pages[i])
+					return -ENOMEM;
+			}
+		}
+		INIT_WORK(&helpers[t], help);
 	}
-	init_completion(&done);
 	r = add("raw", disk);
 	for (i = 0; i < mappings && !r; i++) {
 		snprintf(path, sizeof(path), "/dev/mapper/%s", mapping[i]);
@@ -295,15 +415,16 @@ static int set_up(void)
 		return r;
 	if (key_size > sizeof(raw_key) || hex2bin(raw_key, key, key_size))
 		return -EINVAL;
-	r = aes_xts_preparekey(xts, raw_key, key_size, 0);
+	aes = !strcmp(cipher, "xts(aes)");
+	r = aes ? aes_xts_preparekey(xts, raw_key, key_size, 0) : 0;
 	if (r)
 		return r;
-	tfm = crypto_alloc_skcipher("xts(aes)", 0, CRYPTO_ALG_ASYNC);
+	tfm = crypto_alloc_skcipher(cipher, 0, CRYPTO_ALG_ASYNC);
 	if (IS_ERR(tfm))
 		return PTR_ERR(tfm);
 	request = skcipher_request_alloc(tfm, GFP_KERNEL);
 	r = request ? crypto_skcipher_setkey(tfm, raw_key, key_size) : -ENOMEM;
-	return r ?: add("api", NULL) ?: add("library", NULL);
+	return r ?: add("api", NULL) ?: aes ? add("library", NULL) : 0;
 }
 
 static int shown(struct seq_file *seq, void *v)
@@ -314,14 +435,16 @@ static int shown(struct seq_file *seq, void *v)
 
 static void tear_down(void)
 {
-	int i;
+	int i, t, d;
 
 	for (i = 0; i < count; i++)
 		if (subjects[i].file)
 			bdev_fput(subjects[i].file);
-	for (i = 0; i < PAGES; i++)
-		if (pages[i])
-			__free_page(pages[i]);
+	for (t = 0; t < THREADS; t++)
+		for (d = 0; d < DEEPEST; d++)
+			for (i = 0; i < PAGES; i++)
+				if (slots[t][d].pages[i])
+					__free_page(slots[t][d].pages[i]);
 	skcipher_request_free(request);
 	if (!IS_ERR_OR_NULL(tfm))
 		crypto_free_skcipher(tfm);
@@ -330,7 +453,7 @@ static void tear_down(void)
 }
 
 /* A kernel thread: kernel_fpu_begin() has nothing to save for it, as in a worker, or io_uring's. */
-static int work(void *unused)
+static int all(void *unused)
 {
 	result = prove() ?: measure();
 	kthread_complete_and_exit(&worked, 0);
@@ -340,9 +463,10 @@ static int __init sectors_init(void)
 {
 	struct task_struct *worker;
 
+	on_each_cpu(know_host_thread, NULL, 1);
 	result = set_up();
 	if (!result) {
-		worker = kthread_run(work, NULL, "sectors");
+		worker = kthread_run(all, NULL, "sectors");
 		result = PTR_ERR_OR_ZERO(worker);
 	}
 	if (!result)

@@ -4,46 +4,59 @@
 # Time each mapping of the drivers that $INPUT/drivers lists, a line each: the module,
 # the name of its target, the variant's name, and the cipher's driver where it has one of
 # its own. $KINDS are words CIPHER:SECTOR:FLAGS, with the cipher aes, library (aes, with
-# the drivers' own) or null and the flags inline or default; the samples of each are left as
-# $RESULTS/CIPHER:SECTOR:FLAGS (tools/bench-native/sectors.c says what they are).
+# the drivers' own), serpent or null, and of the flags default, read, write and inline one or
+# several, with a + between: the mappings' names then end in them. The samples of each are left as
+# $RESULTS/CIPHER:SECTOR:FLAGS (tools/bench-native/sectors.c says what they are, and knows $LOAD).
 
 set -e -o pipefail
 key=0123456789abcdeffedcba987654321000112233445566778899aabbccddeeff
 key+=f0e1d2c3b4a5968778695a4b3c2d1e0f112233445566778899aabbccddeeff00
 
-modprobe brd rd_nr=1 rd_size=4096
+modprobe brd rd_nr=1 rd_size=16384
 while read -r module _; do
 	insmod "$INPUT/measured/$module.ko"
 done <"$INPUT/drivers"
 
 # run_with KEY ROUNDS: the mappings of $kind with that key; what is measured is left in /proc/sectors.
 run_with() {
-	local names="" target name own given specified="aes-xts-plain64 $1" table
-	local words=(sector_size:"$sector") arguments=(rounds="$2" sector="$sector" key="$1")
+	local target name own given specified="aes-xts-plain64 $1" flag wanted mapping words found
+	local arguments=(rounds="$2" sector="$sector")
 
-	[ "$flags" = default ] || words+=(no_read_workqueue no_write_workqueue)
-	if [ "$cipher" = null ]; then
-		specified="capi:ecb(cipher_null)-plain64 -"
-		arguments=(rounds="$2" sector="$sector")
-	fi
+	case $cipher in
+	null) specified="capi:ecb(cipher_null)-plain64 -" ;;
+	serpent) specified="serpent-xts-plain64 $1" arguments+=(key="$1" cipher="xts(serpent)") ;;
+	*) arguments+=(key="$1") ;;
+	esac
+	names=""
 	while read -r _ target name own; do
 		given=$specified
 		[ "$cipher" != library ] || [ -z "$own" ] || given="capi:$own-plain64 $1"
-		dmsetup create "$name" --table "0 8192 $target $given 0 /dev/ram0 0 ${#words[@]} ${words[*]}"
-		table=$(dmsetup table --showkeys "$name")
-		[ "$flags" = default ] || [[ $table = *no_read_workqueue*no_write_workqueue* ]]
-		names+=,$name
+		for flag in ${flags//+/ }; do
+			case $flag in
+			default) wanted="" ;;
+			inline) wanted="no_read_workqueue no_write_workqueue" ;;
+			*) wanted=no_${flag}_workqueue ;;
+			esac
+			mapping=$name
+			[ "$flag" = "$flags" ] || mapping+=:$flag
+			read -ra words <<<"$wanted sector_size:$sector"
+			dmsetup create "$mapping" --table "0 32768 $target $given 0 /dev/ram0 0 ${#words[@]} ${words[*]}"
+			found=$(dmsetup table "$mapping" | grep -o 'no_[a-z]*_workqueue' || true)
+			[ "${found//$'\n'/ }" = "$wanted" ]
+			names+=,$mapping
+		done
 	done <"$INPUT/drivers"
-	insmod "$INPUT/measured/sectors.ko" mapping="${names#,}" "${arguments[@]}"
+	read -ra words <<<"$LOAD"
+	insmod "$INPUT/measured/sectors.ko" mapping="${names#,}" "${arguments[@]}" "${words[@]}"
 }
 
 end_run() {
 	local name
 
 	rmmod sectors
-	while read -r _ _ name _; do
+	for name in ${names//,/ }; do
 		dmsetup remove --retry "$name"
-	done <"$INPUT/drivers"
+	done
 }
 
 for kind in $KINDS; do

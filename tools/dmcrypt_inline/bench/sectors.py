@@ -1,4 +1,4 @@
-"""make bench ACCEL=native: what a sector costs with a real cipher, without an emulator.
+"""make bench ACCEL=native: what a sector, and a hand-over, costs with a real cipher, without an emulator.
 
 The kernels are User-Mode Linux with what tools/bench-native/ adds for measuring only, and with the target's tree. All
 variants are loaded in one boot, each under a target name of its own.
@@ -35,12 +35,19 @@ NAME = '\t.name   = "crypt",\n'  # as the driver has it
 
 @dataclass(frozen=True)
 class SectorsPlan:
-    """Which of FORMS, whether older instructions too, and the kinds of mappings (see sectors.sh)."""
+    """Which of FORMS, whether older instructions too, and the kinds of mappings (see sectors.sh).
+
+    `forms` may have further words for the kernel's command line, which has `cpus`. `load` is for sectors.c: threads
+    that submit, requests in flight. `all_queues` says whether the queues below, and the base, are measured too.
+    """
 
     forms: tuple[str, ...]
     older: bool
     kinds: tuple[str, ...]
     rounds: int
+    cpus: int = 1
+    load: str = ""
+    all_queues: bool = True
 
 
 PLANS = {
@@ -50,6 +57,15 @@ PLANS = {
         True,
         ("library:512:inline", "library:4096:inline", "null:512:inline", "library:512:default"),
         61,
+    ),
+    "handover": SectorsPlan(
+        ("plain", "plain nohlt"),  # an idle CPU has to be woken, or it looks out for work
+        False,
+        ("library:512:default+read+write+inline", "serpent:512:default+read+write+inline"),
+        15,
+        cpus=2,
+        load="threads=1,1,1,1,2 depth=1,2,4,8,1 span=20",
+        all_queues=False,
     ),
 }
 
@@ -94,7 +110,8 @@ def measure(machine: Machine, drivers: Mapping[str, str], plan: SectorsPlan) -> 
     for form in plan.forms:
         for chosen in instructions(CPUINFO.read_text(), plan.older):
             say(f"measuring {', '.join(drivers)} on Linux {kernel.release} ({form}, {chosen})")
-            found = _boot(kernel, inputs, (f"measure={form}", *HIDDEN[chosen]), plan, out / f"{form}-{chosen}")
+            words = (*f"measure={form}".split(), *HIDDEN[chosen], f"ncpus={plan.cpus}")
+            found = _boot(kernel, inputs, words, plan, out / "-".join((*form.split(), chosen)))
             cells += [{"form": form, "instructions": chosen, **cell} for cell in found]
     content = {
         "started": started,
@@ -118,7 +135,7 @@ def _boot(
         accel=UNACCELERATED,
         timeout=3600,
         inputs=inputs,
-        env={"KINDS": " ".join(plan.kinds), "ROUNDS": str(plan.rounds)},
+        env={"KINDS": " ".join(plan.kinds), "ROUNDS": str(plan.rounds), "LOAD": plan.load},
         memory=MEMORY,
         kernel_args=words,
         on_line=say,
@@ -126,17 +143,23 @@ def _boot(
     result.require_success()
     for kind in plan.kinds:
         cipher, sector, flags = kind.split(":")
-        for (variant, direction, size), samples in gathered((result.results / kind).read_text()).items():
-            yield {
-                **{"cipher": cipher, "sector": int(sector), "flags": flags},
-                **{"variant": variant, "direction": direction, "size": size, "ns_per_512": samples},
-            }
+        for cell in gathered((result.results / kind).read_text()):
+            variant, _, own = str(cell["variant"]).partition(":")
+            yield {"cipher": cipher, "sector": int(sector), "flags": own or flags, **cell, "variant": variant}
 
 
-def gathered(lines: str) -> dict[tuple[str, str, int], list[float]]:
-    """Nanoseconds per 512 bytes, a sample a round, by variant, direction and bytes of a request."""
-    found: dict[tuple[str, str, int], list[float]] = {}
+def gathered(lines: str) -> list[dict[str, object]]:
+    """The cells: nanoseconds per 512 bytes, of CPU and of the clock, a sample a round."""
+    found: dict[tuple[str, ...], list[list[float]]] = {}
     for line in lines.splitlines():
-        _, variant, direction, size, moved, spent = line.split()
-        found.setdefault((variant, direction, int(size)), []).append(round(int(spent) / int(moved) * 512, 2))
-    return found
+        _, *cell, moved, elapsed, spent = line.split()
+        samples = found.setdefault(tuple(cell), [[], []])
+        for kept, time_taken in zip(samples, (spent, elapsed), strict=True):
+            kept.append(round(int(time_taken) / int(moved) * 512, 2))
+    return [
+        {
+            **{"variant": variant, "direction": direction, "size": int(size)},
+            **{"threads": int(threads), "depth": int(depth), "ns_per_512": spent, "elapsed_per_512": elapsed},
+        }
+        for (variant, direction, size, threads, depth), (spent, elapsed) in found.items()
+    ]

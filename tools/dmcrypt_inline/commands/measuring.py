@@ -108,8 +108,8 @@ def bench_sectors(request: Request, plan: str, variants: Sequence[str]) -> int:
     enter_python_env()
     made = request.tree(target)
     stack = [request.tree(below) for below in stack_below(target)]
-    trees = {"base": ([*stack, made][0], "base")}
-    trees |= {tree.target.name: (tree, "series") for tree in stack}
+    below = {"base": ([*stack, made][0], "base"), **{tree.target.name: (tree, "series") for tree in stack}}
+    trees = below if sectors.PLANS[plan].all_queues else {}
     trees |= {name: (made, commit) for name, commit in (guest_run.steps(made) if each else {}).items()}
     trees["series"] = (made, "series")
     log = log_dir(target.name) / "variants.log"

@@ -10,8 +10,19 @@ from dmcrypt_inline.common.errors import UserError
 
 
 def test_samples_become_nanoseconds_of_512_bytes_by_cell() -> None:
-    lines = "0 raw read 4096 8192 320\n0 base read 4096 8192 3200\n1 base read 4096 8192 1600\n"
-    assert gathered(lines) == {("raw", "read", 4096): [20.0], ("base", "read", 4096): [200.0, 100.0]}
+    lines = (
+        "0 raw read 4096 1 1 8192 320 320\n"
+        "0 base:read read 4096 1 8 8192 1600 3200\n"
+        "1 base:read read 4096 1 8 8192 800 1600\n"
+        "0 base:read read 4096 2 1 8192 160 320\n"
+    )
+    same = {"direction": "read", "size": 4096}
+    mapping = {"variant": "base:read", **same}
+    assert gathered(lines) == [
+        {"variant": "raw", **same, "threads": 1, "depth": 1, "ns_per_512": [20.0], "elapsed_per_512": [20.0]},
+        {**mapping, "threads": 1, "depth": 8, "ns_per_512": [200.0, 100.0], "elapsed_per_512": [100.0, 50.0]},
+        {**mapping, "threads": 2, "depth": 1, "ns_per_512": [20.0], "elapsed_per_512": [10.0]},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +53,7 @@ def test_a_driver_gets_another_target_s_name() -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--plan", "w1"], "PLAN= takes one of: quick, full"),
+        (["--plan", "w1"], "PLAN= takes one of: quick, full, handover"),
         (["--here"], "HERE=, DEVICE= and DESTROY_DATA= are without it"),
         (["--plan", "quick", "--variant", "mine=/dev/null/x.c"], "there is no file"),
     ],
