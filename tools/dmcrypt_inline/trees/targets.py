@@ -206,6 +206,7 @@ def _long_term(
         mend=TOOLS / "targets" / mend / "native.patch",
         has_flags=True,
         defects=defects,
+        lacks=("throttled_writer_stops_nobody",),
     )
 
 
