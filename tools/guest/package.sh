@@ -55,10 +55,31 @@ cut_at() {
 	echo b >/proc/sysrq-trigger
 }
 
-# A field of what advise says of the root, as Python writes it.
+# advised FIELD [NAME]: what advise says of a mapping, of the root if none is named, as Python writes it.
 advised() {
-	python3 -m dmcrypt_inline.advise --json |
-		python3 -c 'import json, sys; [it] = json.load(sys.stdin)["mappings"]; print(it[sys.argv[1]])' "$1"
+	python3 -m dmcrypt_inline.advise --json | python3 -c 'import json, sys
+field, name = sys.argv[1:]
+print(*(it[field] for it in json.load(sys.stdin)["mappings"] if it["name"] == name))' "$1" "${2:-root}"
+}
+flags_of() { dmsetup table "$1" | grep -o 'no_[a-z]*_workqueue' | xargs; }
+flags_stored() { cryptsetup luksDump "$1" | sed -n 's/^Flags:[[:space:]]*//p' | xargs; }
+# volume_on DEVICE NAME: a LUKS2 volume, open.
+volume_on() {
+	cryptsetup luksFormat -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file passphrase "$1" &&
+		cryptsetup open --key-file passphrase "$1" "$2" && udevadm settle
+}
+# advice_is_followed DEVICE NAME DISKS: the advice, --apply and --undo.
+advice_is_followed() {
+	claim "$2: advise walks down to $3" same "$3" "$(advised disks "$2")"
+	claim "$2: says what they are" grep -q "nvme0n1: NVMe, not rotational" <<<"$(python3 -m dmcrypt_inline.advise)"
+	claim "$2: both flags are advised" same set "$(advised advice "$2")"
+	python3 -m dmcrypt_inline.advise --yes --key-file passphrase --apply "$2"
+	claim "$2: --apply sets them" same "no_read_workqueue no_write_workqueue" "$(flags_of "$2")"
+	claim "$2: and stores them" same "no-read-workqueue no-write-workqueue" "$(flags_stored "$1")"
+	claim "$2: nothing is left to do" same "nothing to do" "$(advised advice "$2")"
+	python3 -m dmcrypt_inline.advise --yes --key-file passphrase --undo "$2"
+	claim "$2: --undo takes them back" same "" "$(flags_of "$2")"
+	claim "$2: also in the header" same "(no flags)" "$(flags_stored "$1")"
 }
 
 step() {
@@ -68,12 +89,6 @@ step() {
 		claim "the package is installed" install_package
 		claim "after a reboot it is ours" after_reboot "$kernel" '.*-inline'
 		claim "stock is still there, too" compgen -G "/lib/modules/$kernel/kernel/drivers/md/dm-crypt.ko*"
-		;;
-	refused)
-		stock_is_loaded
-		claim "the package is installed" install_package
-		claim "after a reboot it is stock" after_reboot "$kernel" stock
-		claim "with the reason" grep -q 'this package has no dm-crypt for Linux' "/var/lib/dm-crypt-inline/$kernel"
 		;;
 	ours)
 		ours_is_loaded
@@ -109,6 +124,7 @@ step() {
 		claim "with the reason" grep -q 'up to .117, not .118' "/var/lib/dm-crypt-inline/$(newest 6.12)"
 		claim "a series that is not known arrives" install_kernel trixie-backports
 		claim "it keeps its own" after_reboot "$(newest 7.3)" stock
+		claim "with the reason" grep -q 'has no dm-crypt for Linux 7.3' "/var/lib/dm-crypt-inline/$(newest 7.3)"
 		;;
 	broken)
 		for source in /usr/src/dm-crypt-inline-*/*/dm-crypt.c; do echo '#error broken on purpose' >>"$source"; done
@@ -137,13 +153,29 @@ step() {
 		claim "advise finds the flags in the initramfs" \
 			same "['no_read_workqueue', 'no_write_workqueue']" "$(advised initramfs)"
 		claim "nothing disagrees" same "[]" "$(advised conflicts)"
-		sed -i 's/,no-write-workqueue//' /etc/crypttab
+		sed -i 's/,no-read-workqueue,no-write-workqueue//' /etc/crypttab
 		older=$(advised conflicts)
 		again=$(sed -n "s/^\['the initramfs has .* no_write_workqueue, .*: \(.*\)'\]$/\1/p" <<<"$older")
 		claim "it says that the initramfs is older than crypttab: $older" [ "$again" ]
 		claim "'$again' makes a new one" $again
-		claim "which it reads" same "['no_read_workqueue']" "$(advised initramfs)"
-		claim "it names what the next boot lacks" grep -q 'stored nowhere.*no_write_workqueue' <<<"$(advised conflicts)"
+		claim "in which it finds none" same "[]" "$(advised initramfs)"
+		claim "it names what the next boot lacks" \
+			grep -q 'stored nowhere.*no_read_workqueue.*no_write_workqueue' <<<"$(advised conflicts)"
+		;;
+	layers)
+		before=$(sha256sum </etc/crypttab)
+		printf 'not a secret' >passphrase
+		claim "a volume is made on NVMe" volume_on /dev/nvme0n1 fast
+		advice_is_followed /dev/nvme0n1 fast "['nvme0n1']"
+		cryptsetup close fast && wipefs -qa /dev/nvme0n1
+		claim "a RAID is made of two" mdadm --create --quiet --run --level=1 --metadata=1.2 --assume-clean \
+			--raid-devices=2 /dev/md0 /dev/nvme0n1 /dev/nvme1n1
+		claim "a volume is made on it" volume_on /dev/md0 safe
+		claim "LVM and a file system are made on that" sh -c "vgcreate -q group /dev/mapper/safe &&
+			lvcreate -q -y -l 100%FREE -n home group && mke2fs -q -t ext4 /dev/group/home && mount /dev/group/home /mnt"
+		claim "advise names them" grep -q 'for /mnt (ext4) on group-home' <<<"$(python3 -m dmcrypt_inline.advise)"
+		advice_is_followed /dev/md0 safe "['nvme0n1', 'nvme1n1']"
+		claim "crypttab is the same" same "$before" "$(sha256sum </etc/crypttab)"
 		;;
 	cut_*)
 		case $1 in

@@ -23,8 +23,8 @@ SECTOR = 4096  # of the volume, and of its file system
 PASSPHRASE = "not a secret"  # of a volume that holds nothing
 KEY_FILE = "/etc/keys/root.key"
 COMMON = (
-    *("ca-certificates", "cpio", "cryptsetup", "dkms", "dmsetup", "e2fsprogs", "gcc", "kmod", "make", "openssl"),
-    *("python3", "systemd-sysv", "udev", "zstd"),
+    *("ca-certificates", "cpio", "cryptsetup", "dkms", "dmsetup", "e2fsprogs", "gcc", "kmod", "lvm2", "make"),
+    *("mdadm", "openssl", "python3", "systemd-sysv", "udev", "zstd"),
 )
 # What is written into the system before its kernel is installed.
 FILES = {

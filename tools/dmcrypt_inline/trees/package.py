@@ -81,7 +81,7 @@ def make(drivers: Sequence[Driver], version: str) -> list[Path]:
     shutil.rmtree(build_dir("package"))
     place, log = build_dir("package"), log_dir("package") / "package.log"
     made = max(driver.made for driver in drivers)
-    words = {"VERSION": version, "SERIES": " and ".join(f"Linux {each}" for each in series)}
+    words = {"VERSION": version, "SERIES": f"Linux {', '.join(series)}"}
     root = place / "root"
     source = root / "usr" / "src" / f"{NAME}-{version}"
     write_source(source, drivers, words)

@@ -169,7 +169,6 @@ def _long_term(
     mend: str,
     defects: tuple[str, ...],
     native: tuple[Path, ...] = (),
-    in_package: bool = False,
 ) -> Target:
     """A long-term kernel as Debian's `suite` has it, with the queue in stable/<version>.
 
@@ -200,7 +199,7 @@ def _long_term(
         prefixes=LINUX_PREFIXES,
         abi={driver: (f".version = {target_version},",)},
         long_term=True,
-        in_package=in_package,
+        in_package=True,
         source=driver,
         fragments=linux_fragments(own) | {NATIVE_DEBUG: (*USER_MODE, *debug)},
         mend=TOOLS / "targets" / mend / "native.patch",
@@ -301,7 +300,6 @@ TARGETS: dict[str, Target] = {
             blob="3c2334232cd0",
             target_version="{1, 28, 0}",
             mend="linux-6.12",
-            in_package=True,
             defects=(
                 "async_write_waits_for_tags",
                 "bad_tags_are_refused",
