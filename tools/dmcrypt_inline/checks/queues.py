@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -32,8 +32,25 @@ def check(target: Target, base: BaseTree, env: Path, quick: bool, kernel: Tree |
     return run_checks(queue_checks(target, base, env, quick, kernel), quick)
 
 
+def check_mails(target: Target, base: BaseTree, env: Path) -> Counts:
+    """Run those that look at the mails and apply them."""
+    say(f"the mails of {target.name}:")
+    return run_checks(_mail_checks(*_queue(target, base, True, None), env))
+
+
 def queue_checks(target: Target, base: BaseTree, env: Path, quick: bool, kernel: Tree | None = None) -> list[Check]:
     """Every check of the target's queue that needs no guest. `env` is the Python environment, `kernel` as in Queue."""
+    queue, applies = _queue(target, base, quick, kernel)
+    own = (linux_checks, source_reading_checks, documentation_checks) if target.is_kernel else (cryptsetup_checks,)
+    return [
+        *_mail_checks(queue, applies, env),
+        *(check for checks_of in own for check in checks_of(queue)),
+        *posting_checks(queue),
+    ]
+
+
+def _queue(target: Target, base: BaseTree, quick: bool, kernel: Tree | None) -> tuple[Queue, list[Check]]:
+    """The queue, and what says whether it applies."""
     log = log_dir(target.name) / "check.log"
     log.unlink(missing_ok=True)
     tree, judge = _attempt(lambda: apply_series(target, base))
@@ -42,18 +59,18 @@ def queue_checks(target: Target, base: BaseTree, env: Path, quick: bool, kernel:
     if target.recipe.exact is not None:
         exact, judge = _attempt(lambda: apply_series(target, prepare_exact(target, base), target.tag))
         checks.append(Check(f"queue_applies_to_the_files_of_{target.tag}", judge))
-    queue = Queue(target, tree, exact, log, quick, kernel)
-    own = (linux_checks, source_reading_checks, documentation_checks) if target.is_kernel else (cryptsetup_checks,)
+    return Queue(target, tree, exact, log, quick, kernel), checks
+
+
+def _mail_checks(queue: Queue, applies: Sequence[Check], env: Path) -> list[Check]:
     return [
         Check("series_and_patch_files_agree", queue.patches),
         Check("patches_are_proper_mails", lambda: _mails(queue)),
         Check("cover_letter_lists_the_patches", lambda: _cover(queue)),
         Check("patches_and_cover_letter_are_spelled_right", lambda: _spelling(queue, env)),
-        *checks,
+        *applies,
         Check("index_lines_are_true", lambda: _index_lines(queue)),
         Check("patches_add_no_whitespace_errors", lambda: _whitespace(queue)),
-        *(check for checks_of in own for check in checks_of(queue)),
-        *posting_checks(queue),
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..common.errors import UserError
@@ -16,7 +16,7 @@ from ..trees import selftests
 from ..trees.base import prepare_exact
 from ..trees.outbox import Posting
 from ..trees.series import apply_series, whole
-from ..trees.targets import TARGETS, Target
+from ..trees.targets import TARGETS
 from .request import Add, Request
 
 
@@ -131,13 +131,13 @@ def outbox(request: Request, sign: str, trailers: Sequence[str], version: int) -
 
 def package(request: Request, version: str) -> int:
     """The drivers of all targets that go into the package, as one."""
-    packaged(request, version, TARGETS.values())
+    packaged(request, version)
     return 0
 
 
-def packaged(request: Request, version: str, targets: Iterable[Target]) -> Path:
-    """Make the package of what goes into it of `targets`, and say what there is; returns the one for Debian."""
-    drivers = [package_stage.driver_of(request.tree(target)) for target in targets if target.in_package]
+def packaged(request: Request, version: str) -> Path:
+    """Make the package, and say what there is; returns the one for Debian."""
+    drivers = [package_stage.driver_of(request.tree(target)) for target in TARGETS.values() if target.in_package]
     made = package_stage.make(drivers, version)
     for path in made:
         say(str(path))

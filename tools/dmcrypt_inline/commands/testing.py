@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..checks.checklist import run_checks
 from ..checks.queues import check as check_queue
-from ..checks.queues import queue_checks
+from ..checks.queues import check_mails, queue_checks
 from ..checks.sources import source_checks
 from ..common.counts import Counts, run_parts
 from ..common.errors import UserError
@@ -110,13 +110,14 @@ def test(request: Request) -> int:
         for target in targets
         if target.is_kernel and (request.target_name or not target.below or target == top_of_stack(target))
     ]
+    long_term = [] if request.target_name else [target for target in TARGETS.values() if target.long_term]
     ensure_packages("base", "build", "check", "coccinelle", "cryptsetup", "guest", "report")
     pool = ThreadPoolExecutor(1)  # for the kernels: the checks leave one CPU idle most of the time
     begun: list[Future[None]] = []
 
     def trees() -> Counts:
-        counts = _trees(targets, request)
-        begun.append(pool.submit(_kernels, kernels, request))
+        counts = _trees([*targets, *long_term], request)
+        begun.append(pool.submit(_kernels, kernels, long_term, request))
         return counts
 
     def built() -> Counts:
@@ -125,24 +126,29 @@ def test(request: Request) -> int:
 
     # Cheapest first: a mistake shows in seconds.
     parts = {"tools_tests": run_own_tests, **_checks(targets, request, quick=True), "trees": trees, "kernels": built}
+    parts |= {f"mails_of_{target.name}": partial(_check_mails, target, request) for target in long_term}
     if DEFAULT in {target.name for target in kernels}:  # its guests are cryptsetup's too
         parts["build_of_cryptsetup"] = partial(_build_cryptsetup, request)
     if not request.target_name:
-        parts["package"] = partial(_package, targets, request)
+        parts["package"] = partial(_package, request)
     for target in kernels:
         parts[f"guest_tests_of_{target.name}"] = partial(_in_guests, target, request)
+    for target in long_term:
+        parts[f"regressions_of_{target.name}"] = partial(_regressions, target, request)
     try:
         return _close(run_parts(parts))
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _kernels(targets: Sequence[Target], request: Request) -> None:
+def _kernels(targets: Sequence[Target], long_term: Sequence[Target], request: Request) -> None:
     """Build the kernels of make test: all are configured first, because the checks wait for that."""
-    trees = {tree.target.name: tree for tree in (_kernel_of(each, request) or request.tree(each) for each in targets)}
+    trees = [_kernel_of(each, request) or request.tree(each) for each in targets]
+    wanted = {tree.target.name: (tree, tree.target.tested) for tree in trees}
+    wanted |= {each.name: (request.tree(each), NATIVE) for each in long_term}
     for step in (prepare_kernel, build_kernel):
-        for tree in trees.values():
-            step(tree, tree.target.tested)
+        for tree, flavour in wanted.values():
+            step(tree, flavour)
 
 
 def _kernel_of(target: Target, request: Request) -> Tree | None:
@@ -188,14 +194,18 @@ def _check(target: Target, request: Request, quick: bool) -> Counts:
     return check_queue(target, request.base(target), python_env(), quick, _kernel_of(target, request))
 
 
+def _check_mails(target: Target, request: Request) -> Counts:
+    return check_mails(target, request.base(target), python_env())
+
+
 def _build_cryptsetup(request: Request) -> Counts:
     patched_cryptsetup(request)
     return Counts(0, 0, 0)
 
 
-def _package(targets: Sequence[Target], request: Request) -> Counts:
-    """That it can be made of those of `targets` that go into it; a long-term kernel is in the whole one alone."""
-    packaged(request, default_version(), targets)
+def _package(request: Request) -> Counts:
+    """That it can be made."""
+    packaged(request, default_version())
     return Counts(1, 0, 0)
 
 
@@ -215,6 +225,12 @@ def _in_guests(target: Target, request: Request) -> Counts:
     with suppress(UserError):  # the part that builds it has said so; the kernel is tested without
         cryptsetup = patched_cryptsetup(request)
     return suites.test(machine, wrong, cryptsetup, suites.advice(machine, volumes))
+
+
+def _regressions(target: Target, request: Request) -> Counts:
+    """The tests of the tree on a long-term kernel, and what finds its base wrong."""
+    machine = make_machine(request, request.tree(target), NATIVE, ("base", "series"))
+    return suites.test_fixes(machine, target.defects_natively)
 
 
 def selftest(request: Request, quick: bool, variant: str, tests: str) -> int:
@@ -312,7 +328,7 @@ def mutants(request: Request, tests: str) -> int:
 def package_test(request: Request, tests: str) -> int:
     """The package on systems of its own; status 1 when a claim did not hold."""
     ensure_packages("base", "guest", "package")
-    return _close(package_guests.prove(packaged(request, default_version(), TARGETS.values()), tests.split()))
+    return _close(package_guests.prove(packaged(request, default_version()), tests.split()))
 
 
 def _close(counts: Counts) -> int:

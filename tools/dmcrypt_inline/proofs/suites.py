@@ -19,7 +19,7 @@ from ..kernels.build_cryptsetup import Cryptsetup
 from ..trees.base import BaseTree
 from ..trees.targets import get_target
 from .advice import bitlocker_volumes, run_advice
-from .guest_tests import Guests, TestResult, is_kselftest, kselftests, names
+from .guest_tests import Guests, TestResult, is_in_tree, is_kselftest, kselftests, names
 from .known_failures import WHY, KnownFailures, failures_of, judge
 from .mutants import Mutant, Proof, counts, prove, table
 
@@ -131,14 +131,13 @@ def advice(machine: Machine, cryptsetup: BaseTree) -> list[Job]:
 def test_fixes(debug: Machine, found_by: Sequence[str], further: Sequence[Job] = ()) -> Counts:
     """The tests `found_by`, in their short form: on the base each finds its defect, on the series none does.
 
-    On the series also those that the queue adds. The rest is for `selftest`: it takes its time. `further` jobs run
-    beside them.
+    On the series also those of the tree. The rest is for `selftest`: it takes its time. `further` jobs run beside
+    them.
     """
     guests = _guests(debug, "test", quick=True)
     tests = tuple(test for test in kselftests() if Path(test).name in found_by)
     on_base = Mutant("base", debug.tree.path, tests)
-    added = debug.tree.target.adds_selftests
-    on_series = [test for test in kselftests() if test in tests or (added and test.startswith("dm-crypt/"))]
+    on_series = [test for test in kselftests() if test in tests or is_in_tree(test)]
     jobs = [*further, *_selftests(guests, debug.modules["series"], on_series), *_to_prove(guests, debug, [on_base])]
     found = _found(jobs)
     return _close(debug, guests, "test", found)

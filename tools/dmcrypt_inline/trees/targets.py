@@ -59,15 +59,16 @@ class Target:
     own tree tells, by its tag or by the commit that was taken); `lists` are the addresses
     for trees that cannot say who maintains them; `abi` maps paths to numbers there that others rely on and no test
     in a guest sees, as the source spells them. `below` names the target whose tree, its queue applied, is the base of
-    a stacked queue. `long_term` says that it is only worked on where it is named, `in_package` that its driver is the
-    one for its kernels in the package (see package.py).
+    a stacked queue. `long_term` says that where it is not named only its mails are checked and its NATIVE kernel is
+    tested, `in_package` that its driver is the one for its kernels in the package (see package.py).
 
     Of kernels only: `source` is the file that variants replace, `beside` those of further modules that come with
     it; `fragments` maps a flavour to its config fragments, later ones winning; `mend` is a patch without which kernels
     do not run on every host, for the sources that they are built from alone, `measuring` a directory of patches for
     those of the flavour MEASURED; `has_flags` says that the base knows the flags, the queue being fixes; `defects`
-    names the kselftests that find the base wrong, `lacks` those that have nothing to test in this kernel, and
-    `lacks_natively` those that need what its NATIVE flavour has not: only they may skip.
+    names the kselftests that find the base wrong, `defects_natively` those that do in the NATIVE flavour, where that
+    is not the `tested` one; `lacks` those that have nothing to test in this kernel, and `lacks_natively` those that
+    need what its NATIVE flavour has not: only they may skip.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Target:
     measuring: Path | None = None
     has_flags: bool = False
     defects: tuple[str, ...] = ()
+    defects_natively: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     lacks_natively: tuple[str, ...] = ()
 
@@ -168,6 +170,7 @@ def _long_term(
     target_version: str,
     mend: str,
     defects: tuple[str, ...],
+    defects_natively: tuple[str, ...],
     native: tuple[Path, ...] = (),
 ) -> Target:
     """A long-term kernel as Debian's `suite` has it, with the queue in stable/<version>.
@@ -201,10 +204,11 @@ def _long_term(
         long_term=True,
         in_package=True,
         source=driver,
-        fragments=linux_fragments(own) | {NATIVE_DEBUG: (*USER_MODE, *debug)},
+        fragments=linux_fragments(own) | {NATIVE: (*USER_MODE, own), NATIVE_DEBUG: (*USER_MODE, *debug)},
         mend=TOOLS / "targets" / mend / "native.patch",
         has_flags=True,
         defects=defects,
+        defects_natively=defects_natively,
         lacks=("throttled_writer_stops_nobody",),
     )
 
@@ -310,6 +314,7 @@ TARGETS: dict[str, Target] = {
                 "regressions",
                 "table",
             ),
+            defects_natively=("full_crypto_queue_delays", "polled_io_ends", "table"),
         ),
         _long_term(
             "6.1",
@@ -319,6 +324,7 @@ TARGETS: dict[str, Target] = {
             mend="linux-5.8",
             native=(CONFIG / "native_6.1.config",),
             defects=("full_crypto_queue_delays", "reads_without_memory_fail_or_have_data"),  # others: debug kernel
+            defects_natively=("full_crypto_queue_delays",),
         ),
         Target(
             name=CRYPTSETUP,
