@@ -67,8 +67,9 @@ class Target:
     do not run on every host, for the sources that they are built from alone, `measuring` a directory of patches for
     those of the flavour MEASURED; `has_flags` says that the base knows the flags, the queue being fixes; `defects`
     names the kselftests that find the base wrong, `defects_natively` those that do in the NATIVE flavour, where that
-    is not the `tested` one; `lacks` those that have nothing to test in this kernel, and `lacks_natively` those that
-    need what its NATIVE flavour has not: only they may skip.
+    is not the `tested` one; `lacks` those that have nothing to test in this kernel, or "test:claim" where it does
+    otherwise, base and queue alike, and `lacks_natively` those that need what its NATIVE flavour has not: only they
+    may skip, and these claims fail.
     """
 
     name: str
@@ -172,11 +173,12 @@ def _long_term(
     defects: tuple[str, ...],
     defects_natively: tuple[str, ...],
     native: tuple[Path, ...] = (),
+    otherwise: tuple[str, ...] = (),
 ) -> Target:
     """A long-term kernel as Debian's `suite` has it, with the queue in stable/<version>.
 
     `blob`: of its dm-crypt.c; `mend`: the target whose native.patch it takes; `native`: what its User-Mode Linux has
-    otherwise.
+    otherwise; `otherwise`: claims that are not so in it.
     """
     name, queue, driver = f"linux-{version}", REPO / "stable" / version, "drivers/md/dm-crypt.c"
     own = CONFIG / f"{name}.config"
@@ -209,7 +211,7 @@ def _long_term(
         has_flags=True,
         defects=defects,
         defects_natively=defects_natively,
-        lacks=("throttled_writer_stops_nobody",),
+        lacks=("throttled_writer_stops_nobody", *otherwise),
     )
 
 
@@ -325,6 +327,10 @@ TARGETS: dict[str, Target] = {
             native=(CONFIG / "native_6.1.config",),
             defects=("full_crypto_queue_delays", "reads_without_memory_fail_or_have_data"),  # others: debug kernel
             defects_natively=("full_crypto_queue_delays",),
+            otherwise=(  # reads that hard interrupts complete go to kcryptd, whatever the flags
+                "regressions:inline_as_the_flags_say hardirq",
+                "regressions:inline_as_the_flags_say softirq",
+            ),
         ),
         Target(
             name=CRYPTSETUP,

@@ -154,6 +154,21 @@ def test_a_test_that_had_nothing_to_test_on_the_base_has_no_known_failures() -> 
     assert judge(known, result("1..1\nnot ok 1 a\n"))[0].counts == Counts(0, 1, 0)
 
 
+@pytest.mark.parametrize(
+    ("lacks", "text", "failed"),
+    [
+        (["x:a"], "not ok 1 a\nok 2 b\n", 0),
+        (["x:a"], "ok 1 a\nnot ok 2 b\n", 1),
+        (["x:a"], "ok 1 a\nok 2 b # SKIP c\n", 1),
+        (["x"], "ok 1 a\nok 2 b # SKIP c\n", 0),
+        (["other:a"], "not ok 1 a\nok 2 b\n", 1),
+    ],
+)
+def test_what_a_kernel_lacks_may_fail_and_nothing_else(lacks: list[str], text: str, failed: int) -> None:
+    found = suites._without(lacks, result(f"1..2\n{text}", 1 if "not ok" in text else 0))
+    assert found.counts.failed == failed
+
+
 def test_a_test_of_cryptsetup_must_run(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guests = make_guests(kernel, tmp_path, monkeypatch, r"1..0 # SKIP no mood\n", status=4)
     ran = suites._found(suites._cryptsetup(guests, machine(kernel, tmp_path), suites.cryptsetup_tests()))
