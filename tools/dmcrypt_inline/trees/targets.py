@@ -328,6 +328,8 @@ TARGETS: dict[str, Target] = {
             defects=("full_crypto_queue_delays", "reads_without_memory_fail_or_have_data"),  # others: debug kernel
             defects_natively=("full_crypto_queue_delays",),
             otherwise=(  # reads that hard interrupts complete go to kcryptd, whatever the flags
+                "inline_bypasses_kcryptd:who_works read no_read 2",
+                "inline_bypasses_kcryptd:who_works read both 2",
                 "regressions:inline_as_the_flags_say hardirq",
                 "regressions:inline_as_the_flags_say softirq",
             ),
