@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from dmcrypt_inline.checks.checklist import Check
-from dmcrypt_inline.commands import cli, measuring, testing
+from dmcrypt_inline.commands import cli, testing
 from dmcrypt_inline.commands.request import Request
 from dmcrypt_inline.common.counts import Counts, run_parts
 from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.trees.targets import TARGETS, Target
+from dmcrypt_inline.trees.targets import TARGETS
 
 # What runs where no target is named.
 UNNAMED = [name for name, target in TARGETS.items() if not target.long_term]
@@ -49,33 +48,10 @@ def test_a_target_that_cannot_boot_is_refused_by_the_demo(capsys: pytest.Capture
     assert "is no kernel to boot" in capsys.readouterr().err
 
 
-@pytest.fixture
-def stubbed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the parts that ran; each counts one claim of a kind."""
-    ran: list[str] = []
-
-    def part(name: str, counts: Counts) -> Callable[..., Counts]:
-        def run_part(target: Target | None = None, *_: object) -> Counts:
-            ran.append(f"{name} {target.name}" if target else name)
-            return counts
-
-        return run_part
-
-    for group in (measuring, testing):
-        monkeypatch.setattr(group, "ensure_packages", lambda *_: None)
-    monkeypatch.setattr(testing, "run_own_tests", part("pytest", Counts(10, 0, 0)))
-    monkeypatch.setattr(testing, "_check_sources", part("sources", Counts(1, 0, 0)))
-    monkeypatch.setattr(testing, "_trees", lambda *_: Counts(0, 0, 0))
-    monkeypatch.setattr(testing, "_kernels", lambda *_: None)
-    monkeypatch.setattr(testing, "_check", part("check", Counts(2, 0, 1)))
-    monkeypatch.setattr(testing, "_build_cryptsetup", lambda *_: Counts(0, 0, 0))
-    monkeypatch.setattr(testing, "_in_guests", part("guest", Counts(3, 0, 0)))
-    return ran
-
-
 def test_cryptsetup_is_tested_natively_with_both_drivers(
-    stubbed: list[str], capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(testing, "ensure_packages", lambda *_: None)
     for wrong in (["--variant", "base"], ["--accel", "tcg"]):
         assert cli.main(["selftest", "--target", "cryptsetup-2.3", *wrong]) == 1
         assert "no VARIANT=, no ACCEL=" in capsys.readouterr().err
@@ -92,29 +68,6 @@ def test_selftest_takes_a_driver_of_yours(tmp_path: Path, word: str, name: str) 
         return
     with pytest.raises(UserError, match="neither base nor series nor a file"):
         testing._variant_wanted(word.format(source))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected", "counted"),
-    [
-        (
-            ["check"],
-            ["sources", *(f"check {name}" for name in UNNAMED)],
-            "13 passed, 0 failed, 6 skipped",
-        ),
-        (
-            ["test", "--target", "linux-5.8"],
-            ["pytest", "sources", "check linux-5.8", "guest linux-5.8"],
-            "16 passed, 0 failed, 1 skipped",
-        ),
-    ],
-)
-def test_the_last_line_counts_every_part(
-    stubbed: list[str], capsys: pytest.CaptureFixture[str], arguments: list[str], expected: list[str], counted: str
-) -> None:
-    assert cli.main(arguments) == 0
-    assert stubbed == expected
-    assert capsys.readouterr().out.splitlines()[-1] == counted
 
 
 def test_a_part_that_cannot_run_fails_and_stops_no_other(capsys: pytest.CaptureFixture[str]) -> None:
