@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dmcrypt_inline.bench import guest_run
-from dmcrypt_inline.bench.inguest import labels, measure, orders
+from dmcrypt_inline.bench.inguest import labels, measure
 from dmcrypt_inline.bench.inguest.devices import DISKS, SERIAL, SIZE, Device, Unsupported, opened, set_up
 from dmcrypt_inline.bench.inguest.measurements import RAW, Load, Sample
 from dmcrypt_inline.bench.inguest.orders import Order, Variant
@@ -213,20 +213,6 @@ def test_what_cannot_be_set_up_is_left_out(
         session(tmp_path / "one", LOADS[:1]).measure()
 
 
-@pytest.mark.usefixtures("steps")
-@pytest.mark.parametrize(("more", "until", "rounds"), [(True, 0.0, 3), (False, 1e9, 3), (True, 0.5, 4)])
-def test_the_rounds_of_the_plan_come_before_the_share_of_the_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: bool, until: float, rounds: int
-) -> None:
-    measuring = session(tmp_path, LOADS[1:], rounds=3, more=more)
-    [part] = orders.parts(measuring.order.plan.cells)
-    times = iter(range(100))
-    monkeypatch.setattr("dmcrypt_inline.bench.inguest.measure.time.monotonic", lambda: next(times) / 20)
-    measuring.deadline = 60.0
-    measuring._part(part, until)
-    assert [len(found) for found in measuring.throughput.values()] == [rounds]
-
-
 def test_the_user_s_device_is_looked_at_again_before_it_is_opened(
     tmp_path: Path, steps: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,10 +228,3 @@ def test_the_user_s_device_is_looked_at_again_before_it_is_opened(
     with pytest.raises(UserError, match="another device"):
         measure.measure(Order(plan, (ONLY_RAW,), "", False, device), tmp_path / "results")
     assert steps == [(device, False), "opened /dev/sdz", (device, False)]
-
-
-def test_an_order_carries_the_user_s_device(tmp_path: Path) -> None:
-    order = Order(Plan("small", (), 1.0), (), "", True, UserDevice("/dev/sdz1", 2049))
-    path = tmp_path / "order.json"
-    path.write_text(orders.to_json(order))
-    assert orders.read(path) == order

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,7 @@ from guests import stand_in
 from small import SOURCE, git, git_tree, make_target
 
 from dmcrypt_inline.bench import guest_run
-from dmcrypt_inline.bench.guest_run import Terminal, named_variants, steps, stretched
-from dmcrypt_inline.bench.inguest.orders import ALL_KINDS, BASE_KINDS, QUEUE_KINDS, Variant
+from dmcrypt_inline.bench.guest_run import named_variants, steps
 from dmcrypt_inline.bench.inguest.workloads import PLANS
 from dmcrypt_inline.bench.running_kernel import measure_here
 from dmcrypt_inline.commands import cli
@@ -37,15 +35,6 @@ def test_the_queue_s_patches_one_by_one(tmp_path: Path) -> None:
     assert steps(made) == {"patch-01": commits[0], "patch-03": commits[2]}
 
 
-def test_a_base_with_the_flags_is_measured_in_all_modes(tmp_path: Path) -> None:
-    target = make_target(tmp_path)
-    files = {"base": tmp_path, "series": tmp_path}
-    base, series = guest_run._variants(files, target)
-    assert (base.kinds, series.kinds) == (BASE_KINDS, QUEUE_KINDS)
-    base, series = guest_run._variants(files, replace(target, has_flags=True))
-    assert (base.kinds, series.kinds) == (ALL_KINDS, QUEUE_KINDS)
-
-
 def test_variants_by_name(tmp_path: Path) -> None:
     module, source = tmp_path / "dm-crypt.ko", tmp_path / "released.c"
     for path in (module, source):
@@ -62,16 +51,6 @@ def test_variants_by_name(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=why):
             named_variants([word])
-
-
-def test_further_variants_get_time_of_their_own() -> None:
-    usual = (Variant("base", BASE_KINDS, "b.ko", strict=True), Variant("series", QUEUE_KINDS, "s.ko", strict=True))
-    plan = PLANS["quick"]  # raw and base each way, four modes each way of the others
-    assert stretched(plan, usual) == plan
-    mine = Variant("mine", QUEUE_KINDS, "m.ko", strict=False)
-    assert stretched(plan, (*usual, mine)).seconds == pytest.approx(plan.seconds * 20 / 12)
-    with_flags = Variant("base", ALL_KINDS, "b.ko", strict=True)
-    assert stretched(plan, (with_flags, usual[1])).seconds == pytest.approx(plan.seconds * 18 / 12)
 
 
 @pytest.mark.parametrize(
@@ -107,17 +86,6 @@ def test_data_is_destroyed_only_where_a_device_is_named(monkeypatch: pytest.Monk
     file.write_text("")
     with pytest.raises(UserError, match="is no block device"):
         measure_here(PLANS["quick"], str(file), str(file))
-
-
-def test_transient_lines_are_for_terminals(capsys: pytest.CaptureFixture[str]) -> None:
-    terminal = Terminal()
-    terminal.live = False
-    for text in ("~ 3:00 left", "done"):
-        terminal.line(text)
-    assert capsys.readouterr().out == "done\n"
-    terminal.live = True
-    terminal.line("~ 3:00 left")
-    assert capsys.readouterr().out == "\r\033[K3:00 left"
 
 
 def test_what_a_guest_gets_is_all_that_the_measuring_program_imports(
