@@ -8,7 +8,6 @@ import pytest
 
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.kernels.kconfig import check_config, declared_options, merge_fragments, parse_config
-from dmcrypt_inline.trees.targets import TARGETS
 
 CONFIG = """\
 # Linux/x86 5.10.262 Kernel Configuration
@@ -62,9 +61,3 @@ def test_declared_options(tmp_path: Path) -> None:
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "Kconfig.debug").write_text("\tconfig D\n")
     assert declared_options(tmp_path) == {"CONFIG_A", "CONFIG_B", "CONFIG_D"}
-
-
-def test_the_fragments_of_every_target_exist_and_keep_dm_crypt_a_module() -> None:
-    for target in TARGETS.values():
-        for fragments in target.fragments.values():
-            assert merge_fragments(fragments)["CONFIG_DM_CRYPT"] == "m"
