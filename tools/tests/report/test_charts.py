@@ -15,7 +15,7 @@ from dmcrypt_inline.bench.inguest.measurements import RAW, Load, Results
 from dmcrypt_inline.bench.inguest.stats import METRICS, values
 from dmcrypt_inline.report import charts
 from dmcrypt_inline.report.charts import over_raw, shown
-from dmcrypt_inline.report.svg import COLOURS, INK, PAPER, of_cells
+from dmcrypt_inline.report.svg import COLOURS, of_cells
 from dmcrypt_inline.report.tables import cells
 
 KIB = 1024
@@ -108,19 +108,3 @@ def test_colours_belong_to_cells() -> None:
     assert len({colour.name for colour in all_of_them.values()}) == 4
     assert len(of_cells([f"mine:{number}" for number in range(20)])) == 20
     assert len({(colour.light, colour.dark) for colour in COLOURS}) == len({colour.marker for colour in COLOURS}) == 8
-
-
-def test_colours_can_be_told_from_the_paper() -> None:
-    def luminance(colour: str) -> float:
-        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-        linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    def contrast(colour: str, paper: str) -> float:  # of WCAG 2.1
-        low, high = sorted((luminance(colour), luminance(paper)))
-        return (high + 0.05) / (low + 0.05)
-
-    for which, paper in enumerate(PAPER):
-        assert contrast(INK[which], paper) >= 7
-        for colour in COLOURS:
-            assert contrast((colour.light, colour.dark)[which], paper) >= 3, colour.name

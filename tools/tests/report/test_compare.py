@@ -65,22 +65,7 @@ def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "MiB/s" not in printed  # no absolute figure
 
 
-def test_the_cells_of_a_load_stand_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    writing = replace(POSTING, rw="write")
-    cells = [measurement(load, *who) for who in CELLS for load in (POSTING, writing)]
-    path = write(tmp_path / "a.json", synthetic.results(cells))
-    assert cli.main(["compare", path, path]) == 0
-    headings = [line for line in capsys.readouterr().out.splitlines() if line.startswith("W1")]
-    assert [heading.split(",")[0] for heading in headings] == ["W1: read", "W1: write"]
-
-
 def test_nothing_in_common_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = synthetic.results([measurement(replace(POSTING, jobs=4), *who) for who in CELLS])
     assert cli.main(["compare", write(tmp_path / "a.json", run()), write(tmp_path / "b.json", other)]) == 1
     assert "no cell in common" in capsys.readouterr().err
-
-
-def test_a_file_that_is_no_result_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "a.json").write_text("{}")
-    assert cli.main(["compare", str(tmp_path / "a.json"), str(tmp_path / "a.json")]) == 1
-    assert "is no results file" in capsys.readouterr().err

@@ -112,13 +112,6 @@ def test_only_what_was_measured_is_shown() -> None:
         assert "No CPU at all" in text
 
 
-def test_a_counting_clock_is_named() -> None:
-    results = synthetic.results([measurement(POSTING, "series", "both")])
-    assert "time" not in dict(pages.facts(results))
-    counted = replace(results, environment={**synthetic.ENVIRONMENT, "accel": "icount"})
-    assert "each instruction" in dict(pages.facts(counted))["time"]
-
-
 def test_a_cell_without_counterpart_has_no_ratio() -> None:
     only = [measurement(POSTING, variant, "both") for variant in ("mine", "series")]
     table = tables.ratios(synthetic.results(only), "W1")
