@@ -156,13 +156,3 @@ def counts(proofs: Sequence[Proof]) -> Counts:
     """A proof that succeeded has passed."""
     proved = sum(proof.proved for proof in proofs)
     return Counts(proved, len(proofs) - proved, 0)
-
-
-def table(proofs: Sequence[Proof]) -> str:
-    """Who caught what, as text: one line a mutant and test."""
-    width = max((len(proof.mutant) for proof in proofs), default=0)
-    lines = [f"{'wrong variant':{width}}  caught by"]
-    for proof in proofs:
-        by = proof.test if proof.proved else f"NOT BY {proof.test}"
-        lines.append(f"{proof.mutant:{width}}  {by}: {proof.found}")
-    return "\n".join(lines) + "\n"

@@ -21,7 +21,7 @@ from ..trees.targets import get_target
 from .advice import bitlocker_volumes, run_advice
 from .guest_tests import Guests, TestResult, is_in_tree, is_kselftest, kselftests, names
 from .known_failures import WHY, KnownFailures, failures_of, judge
-from .mutants import Mutant, Proof, counts, prove, table
+from .mutants import Mutant, Proof, counts, prove
 
 QUICK_SECONDS, FULL_SECONDS = 2400.0, 10800.0  # against a guest that hangs, not to hurry one
 SOAK = "stress/soak"
@@ -94,10 +94,9 @@ def bisect_check(machine: Machine) -> Counts:
 
 
 def mutants(machine: Machine, chosen: Sequence[Mutant]) -> Counts:
-    """Each wrong variant against the tests that must catch it; the table of who caught what is the result."""
+    """Each wrong variant against the tests that must catch it. Writes build/<target>/mutants/results.json."""
     guests = _guests(machine, "mutants", quick=True)
     found = _found(_to_prove(guests, machine, chosen))
-    (guests.out / "caught.txt").write_text(table([each for each in found if isinstance(each, Proof)]))
     return _close(machine, guests, "mutants", found)
 
 
