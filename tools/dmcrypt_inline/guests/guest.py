@@ -34,6 +34,7 @@ CPU = "max,-erms"
 # the host's only while the CPU is idle. What keeps the CPU busy takes the same time whatever else the host does.
 COUNTED = "icount"
 COUNTED_ARGS = ("-icount", "shift=0")
+MEMORY = "3G"
 GRACE = 20.0  # seconds for what a guest still has to say after its kernel's first complaint
 POLL = 0.2  # seconds between two looks at what the guest wrote
 TAIL_LINES = 25
@@ -123,8 +124,7 @@ def run_guest(
     inputs: Mapping[str, Path] | None = None,
     env: Mapping[str, str] | None = None,
     cpus: int = 2,
-    memory: str = "3G",
-    cpu: str = CPU,
+    memory: str = MEMORY,
     kernel_args: Sequence[str] = (),
     qemu_args: Sequence[str] = (),
     expected: Sequence[str] = (),
@@ -137,8 +137,8 @@ def run_guest(
     modules/*.ko can be loaded with modprobe. out: the run's own directory, emptied
     first. accel: "kvm", "tcg" or COUNTED (see machine.py), "native" for User-Mode Linux.
     timeout, grace: seconds for all, and seconds left after the kernel's first
-    complaint. cpus, cpu: what to emulate (KVM shows the host's; User-Mode Linux and
-    COUNTED have one). qemu_args: more devices, not for User-Mode Linux.
+    complaint. cpus: how many (User-Mode Linux and COUNTED have one). qemu_args: more
+    devices, not for User-Mode Linux.
     expected: see complaints.scan. on_line: gets each line that the script prints.
 
     Raises UserError when the guest cannot even be started.
@@ -155,7 +155,7 @@ def run_guest(
         argv = _virtme_run(kernel, share, accel=accel, cpus=1 if counted else cpus, memory=memory)
         argv += ["--show-boot-console", "--script-sh", "true"]  # it wants no terminal then; _append tells what boots
         argv += ["--qemu-opts", "-name", "guest", "-pidfile", pidfile, *_append(script, kernel_args)]
-        argv += [] if accel == "kvm" else ["-cpu", cpu]
+        argv += [] if accel == "kvm" else ["-cpu", CPU]
         argv += COUNTED_ARGS if counted else ()
         argv += qemu_args
     watch = _Watch(console, output, pidfile, expected, grace, on_line)
@@ -189,8 +189,6 @@ def open_shell(
     accel: str,
     inputs: Mapping[str, Path],
     env: Mapping[str, str],
-    cpus: int = 2,
-    memory: str = "3G",
 ) -> None:
     """Run shell.sh of tools/guest in a guest whose console is the caller's terminal, for as long as it takes.
 
@@ -204,11 +202,11 @@ def open_shell(
     share = _prepare(kernel, out, {**inputs, "guest": GUEST_SCRIPTS}, {**env, **terminal})
     kernel_args = ("loglevel=4",)  # dmesg has the rest
     if kernel.arch == USER_MODE:
-        argv = _user_mode(kernel, SHELL, out, memory, (*TERMINAL, *kernel_args))
+        argv = _user_mode(kernel, SHELL, out, MEMORY, (*TERMINAL, *kernel_args))
     else:
-        argv = _virtme_run(kernel, share, accel=accel, cpus=cpus, memory=memory)
+        argv = _virtme_run(kernel, share, accel=accel, cpus=2, memory=MEMORY)
         argv += ["--qemu-opts", *_append(SHELL, kernel_args), *(() if accel == "kvm" else ("-cpu", CPU))]
-    subprocess.run(argv, env={**os.environ, "TMPDIR": _for_memory(out, memory)}, check=False)
+    subprocess.run(argv, env={**os.environ, "TMPDIR": _for_memory(out, MEMORY)}, check=False)
     if _status(share / "status") is None:
         raise UserError("the guest ended before its shell did")
 

@@ -98,9 +98,9 @@ def threads(proc: Path = PROC) -> dict[int, Thread]:
     return found
 
 
-def system(proc: Path = PROC) -> tuple[dict[str, float], int]:
+def system() -> tuple[dict[str, float], int]:
     """The whole machine, now, as parse_stat has it."""
-    return parse_stat((proc / "stat").read_text())
+    return parse_stat((PROC / "stat").read_text())
 
 
 def usage(before: Snapshot, after: Snapshot) -> dict[str, Any]:
