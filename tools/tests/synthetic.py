@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from pathlib import Path
 
-from dmcrypt_inline.bench.inguest.measurements import MODES, RAW, Load, Measurement, Results, Sample
+from dmcrypt_inline.bench.inguest.measurements import MODES, RAW, Load, Measurement, Results, Sample, to_json
 from dmcrypt_inline.bench.inguest.workloads import PLANS
 
 ROUNDS = 6
@@ -66,3 +67,9 @@ def results(measurements: Iterable[Measurement] | None = None, cut_short: str = 
     """A run with these cells, or with those of the plan "full"."""
     found = tuple(of_plan("full") if measurements is None else measurements)
     return Results(ENVIRONMENT, "synthetic", "2000-01-01T00:00:00+00:00", 1.0, cut_short, found)
+
+
+def write(path: Path, run: Results) -> str:
+    """Write a results file; returns its name for a command line."""
+    path.write_text(to_json(run))
+    return str(path)

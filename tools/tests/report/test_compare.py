@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import synthetic
-from synthetic import POSTING, measurement
+from synthetic import POSTING, measurement, write
 
-from dmcrypt_inline.bench.inguest.measurements import RAW, Measurement, Results, to_json
+from dmcrypt_inline.bench.inguest.measurements import RAW, Measurement, Results
 from dmcrypt_inline.bench.inguest.stats import THROUGHPUT
 from dmcrypt_inline.commands import cli
 from dmcrypt_inline.report.compare import rows
@@ -44,11 +44,6 @@ def test_a_faster_driver_is_told() -> None:
 def test_too_few_rounds_tell_nothing() -> None:
     (row,) = [row for row in rows(run(rounds=2), run(both=2.0, rounds=2), THROUGHPUT) if "both" in row.cell]
     assert row.verdict(THROUGHPUT) == "too few rounds to tell: 2 and 2"
-
-
-def write(path: Path, results: Results) -> str:
-    path.write_text(to_json(results))
-    return str(path)
 
 
 def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,19 +10,18 @@ from xml.etree import ElementTree
 
 import pytest
 import synthetic
-from small import kernel_tree, make_target
+from small import make_queue
+from synthetic import write
 
-from dmcrypt_inline.bench.inguest.measurements import Results, to_json
+from dmcrypt_inline.bench.inguest.measurements import Results
 from dmcrypt_inline.checks import linux, sources
-from dmcrypt_inline.checks.checklist import Failed, Queue, Skipped
+from dmcrypt_inline.checks.checklist import Failed, Skipped
 from dmcrypt_inline.commands import cli
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.gitrepo import resolve
 from dmcrypt_inline.common.paths import REPO
 from dmcrypt_inline.report import figures
 from dmcrypt_inline.trees import mails
-from dmcrypt_inline.trees.base import prepare_base
-from dmcrypt_inline.trees.series import apply_series
 from dmcrypt_inline.trees.targets import TARGETS
 
 
@@ -44,11 +43,6 @@ def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 W1 = synthetic.of_plan("w1")
 MODES = ("default", "no_read", "no_write", "both")
-
-
-def write(path: Path, results: Results) -> str:
-    path.write_text(to_json(results))
-    return str(path)
 
 
 @pytest.fixture
@@ -194,9 +188,8 @@ def test_a_file_without_a_place_for_the_table_is_refused(copies: Path) -> None:
 def test_the_check_of_the_queue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    target = make_target(tmp_path)
-    tree = apply_series(target, prepare_base(target, kernel_tree(tmp_path / "linux")))
-    queue = Queue(target, tree, tree, tmp_path / "log")
+    queue = make_queue(tmp_path)
+    target, tree = queue.target, queue.applied()
     monkeypatch.setattr(figures, "FIGURES", tmp_path)
     with pytest.raises(Skipped, match="no results are kept"):
         linux._figures(queue)

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 import synthetic
-from synthetic import POSTING, measurement
+from synthetic import POSTING, measurement, write
 
-from dmcrypt_inline.bench.inguest.measurements import RAW, to_json
+from dmcrypt_inline.bench.inguest.measurements import RAW
 from dmcrypt_inline.commands import cli
 from dmcrypt_inline.common import host
 from dmcrypt_inline.common.errors import UserError
@@ -174,7 +174,7 @@ def test_the_last_results_are_reported(capsys: pytest.CaptureFixture[str]) -> No
     assert "make bench TARGET=linux-5.8" in capsys.readouterr().err
     bench = build_dir("linux-5.8") / "bench"
     bench.mkdir()
-    (bench / "quick.json").write_text(to_json(synthetic.results(synthetic.of_plan("quick"))))
+    write(bench / "quick.json", synthetic.results(synthetic.of_plan("quick")))
     assert cli.main(["report"]) == 0
     page, summary = (build_dir("linux-5.8") / "report" / name for name in ("report.html", "summary.md"))
     assert 'id="w1"' in page.read_text()
@@ -185,6 +185,6 @@ def test_the_last_results_are_reported(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(("target", "status"), [("running", 0), ("../x", 1), ("", 1)])
 def test_a_report_lies_where_its_results_belong(target: str, status: int, tmp_path: Path) -> None:
     results = synthetic.results([measurement(POSTING, "series", "both")])
-    (tmp_path / "a.json").write_text(to_json(replace(results, environment={**synthetic.ENVIRONMENT, "target": target})))
-    assert cli.main(["report", "--results", str(tmp_path / "a.json")]) == status
+    made = replace(results, environment={**synthetic.ENVIRONMENT, "target": target})
+    assert cli.main(["report", "--results", write(tmp_path / "a.json", made)]) == status
     assert status or (build_dir(target) / "report" / "report.html").exists()
