@@ -52,15 +52,6 @@ def installing(
     return replace(queue, tree=replace(tree, series=git(tree.path, "rev-parse", "HEAD").strip()))
 
 
-def test_a_long_term_kernel_gets_no_selftests(queue: Queue) -> None:
-    def about_selftests(queue: Queue) -> list[str]:
-        return [check.name for check in linux.linux_checks(queue) if "selftests" in check.name]
-
-    assert len(about_selftests(queue)) == 2
-    assert about_selftests(replace(queue, target=replace(queue.target, below="another"))) == about_selftests(queue)
-    assert about_selftests(replace(queue, target=replace(queue.target, long_term=True))) == []
-
-
 def test_selftests_that_are_installed_whole_pass(queue: Queue) -> None:
     linux._kselftest(installing(queue))
 

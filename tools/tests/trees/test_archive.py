@@ -98,30 +98,9 @@ case "$1" in indextargets) echo "http://mirror.example/ bookworm-security"; exit
 shift 2
 echo "$@" >>{calls}
 case "$1" in
-source) touch small.tar.xz small.dsc ;;
 download) touch small_0.1_all.deb ;;
 esac
 """
-
-
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        (False, ["deb", "download linux-source-0.1=0.1-1", "small_0.1_all.deb"]),
-        (True, ["deb-src", "source --download-only linux-source-0.1=0.1-1", "small.tar.xz"]),
-    ],
-)
-def test_binary_and_source_packages_are_asked_for_in_apt_s_words(
-    target: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: bool, expected: list[str]
-) -> None:
-    calls = tmp_path / "calls"
-    fake_apt(monkeypatch, tmp_path / "bin", GIVES_FILES.format(calls=calls))
-    target = replace(target, recipe=replace(target.recipe, source=source))
-    file = archive.package_file(target, tmp_path / "log").name
-    listed, update, call = calls.read_text().splitlines()
-    assert listed.endswith(" http://mirror.example/ bullseye-security main")
-    assert [listed.split()[0], call, file] == expected
-    assert update == "update"
 
 
 @pytest.fixture
