@@ -98,7 +98,7 @@ def make_guests(
         '. "$SHARE/input/environment"; cd "$SHARE/results"; for test in $TESTS; do mkdir -p "${test%/*}"; '
         f'echo "{mark}"; echo "# $test" >>"$SHARE/output"; '
         f"printf '{said}' >$test.ktap; echo {status} >$test.status; done; "
-        f'cp ../input/environment {place}/seen; echo 0 >"$SHARE/status"'
+        'echo 0 >"$SHARE/status"'
     )
     stand_in(monkeypatch, place, body)
     make_tests(place, monkeypatch)

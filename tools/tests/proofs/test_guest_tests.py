@@ -70,19 +70,6 @@ def test_a_test_counts_for_what_it_did(
     assert result.tripped == tripped
 
 
-def test_a_test_is_told_what_it_needs(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
-    [result] = guests.run(module(tmp_path, "series"), ["dm-crypt/table"], 20.0)
-    assert result.counts.passed == 1
-    told = (tmp_path / "seen").read_text().splitlines()
-    assert "export CRYPTSETUP_PREFIX='a prefix'" in told
-    assert "export CRYPTSETUP_TESTS=tests" in told
-    assert "export DM_CRYPT_QUICK=1" in told
-    assert "export DM_CRYPT_ANY_DRIVER=''" in told
-    replace(guests, any_driver=True).run(module(tmp_path, "series"), ["dm-crypt/table"], 20.0)
-    assert "export DM_CRYPT_ANY_DRIVER=1" in (tmp_path / "seen").read_text().splitlines()
-
-
 def test_tests_that_want_other_kernel_arguments_get_a_guest_of_their_own(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

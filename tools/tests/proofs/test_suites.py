@@ -187,8 +187,3 @@ def test_every_selftest_and_test_of_cryptsetup_is_run(
     closed.clear()
     suites.test(machine(kernel, tmp_path), [], None)
     assert {each.name for each in closed} == set(guest_tests.kselftests())
-
-
-def test_a_failure_is_told_with_what_was_wrong(capsys: pytest.CaptureFixture[str]) -> None:
-    suites._say_results([result("1..1\n# the flags\n#   actual:   none\nnot ok 1 a\n")])
-    assert "    # the flags\n    #   actual:   none\n    not ok a\n" in capsys.readouterr().out
