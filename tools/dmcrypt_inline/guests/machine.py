@@ -12,7 +12,7 @@ from ..common.paths import build_dir
 from ..common.progress import say, step
 from ..kernels.build import USER_MODE, Kernel, Module
 from ..trees.series import Tree
-from .guest import COUNTED, GuestResult, run_guest
+from .guest import COUNTED, run_guest
 
 UNACCELERATED = "native"  # in place of an accelerator: User-Mode Linux needs none
 KVM = Path("/dev/kvm")
@@ -72,16 +72,12 @@ def _why_not_kvm(kernel: Kernel) -> str:
         return memory.read_text()
     out = memory.parent / "trial"
     with step(f"trial boot under KVM, at most {TRIAL_SECONDS:.0f} s", out / "console.log"):
-        failure = judge(run_guest(kernel, "nothing.sh", name="kvm-trial", out=out, accel="kvm", timeout=TRIAL_SECONDS))
+        trial = run_guest(kernel, "nothing.sh", name="kvm-trial", out=out, accel="kvm", timeout=TRIAL_SECONDS)
+    failure = ""
+    if trial.status != 0:
+        failure = f"it does not run this kernel: {trial.why} (console: {trial.console})"
+    elif UNDER_KVM not in trial.console.read_text(errors="replace"):  # QEMU falls back to TCG silently
+        failure = f"QEMU did not use it (console: {trial.console})"
     say("KVM works" if not failure else f"KVM is not used: {failure}")
     memory.write_text(failure)
     return failure
-
-
-def judge(trial: GuestResult) -> str:
-    """What a trial boot says against KVM, "" for nothing: QEMU falls back to TCG silently, the kernel knows."""
-    if trial.status != 0:
-        return f"it does not run this kernel: {trial.why} (console: {trial.console})"
-    if UNDER_KVM not in trial.console.read_text(errors="replace"):
-        return f"QEMU did not use it (console: {trial.console})"
-    return ""
