@@ -41,6 +41,14 @@ kselftests() {
 	done
 }
 install_package() { dpkg -i ./package.deb; }
+# The same package with a higher version.
+next_package() {
+	local version
+	version=$(dpkg-deb -f package.deb Version)
+	dpkg-deb -R package.deb next && mv "next/usr/src/dm-crypt-inline-$version" next/usr/src/dm-crypt-inline-99 &&
+		grep -rlZF "$version" next/DEBIAN next/usr/sbin next/usr/src/*/{kernels.mk,dkms.conf} |
+		xargs -0 sed -i "s/\b${version//./\\.}\b/99/" && rm -f next/DEBIAN/md5sums && dpkg-deb -b next next.deb
+}
 install_kernel() {
 	local base
 	for base in "/var/cache/$1"/linux-base_*.deb; do # what the kernel pre-depends on
@@ -107,7 +115,7 @@ step() {
 	early)
 		claim "a later release arrives before ours has run" install_kernel trixie-security
 		claim "it keeps its own" after_reboot "$(newest 6.12)" stock
-		claim "with the reason" grep -q 'ours has not run' "/var/lib/dm-crypt-inline/$(newest 6.12)"
+		claim "with the reason" grep -q 'has not run' "/var/lib/dm-crypt-inline/$(newest 6.12)"
 		;;
 	running)
 		claim "what runs can be installed" dm-crypt-inline install "$kernel"
@@ -148,6 +156,29 @@ step() {
 		claim "the package is not removed, with a full /boot" fails dpkg --purge dm-crypt-inline-dkms
 		rm /boot/full
 		claim "with room it is" dpkg --purge dm-crypt-inline-dkms
+		;;
+	upgrade)
+		claim "a later release arrives" install_kernel trixie-security
+		claim "after a reboot it is ours, which runs" after_reboot "$(newest 6.12)" '.*-inline'
+		claim "a package of the next version is made" next_package
+		claim "it is installed" dpkg -i ./next.deb
+		claim "after a reboot what runs is the next" after_reboot "$kernel" 99-inline
+		claim "the other kernel is stock, to fall back on" after_reboot "$(newest 6.12)" stock
+		;;
+	data_only)
+		dpkg --purge cryptsetup-initramfs && update-initramfs -u -k all
+		claim "the initramfs without cryptsetup holds none" fails grep -q dm-crypt <(lsinitramfs "/boot/initrd.img-$kernel")
+		sed -i.debian 's/Debian/Other/' "/lib/modules/$kernel/build/include/generated/package.h"
+		claim "a kernel of others is not taken" fails dm-crypt-inline install "$kernel"
+		claim "with the reason" grep -q "knows Debian's kernels" "/var/lib/dm-crypt-inline/$kernel"
+		mv "/lib/modules/$kernel/build/include/generated/package.h"{.debian,}
+		claim "what runs can be installed" dm-crypt-inline install "$kernel"
+		dd if=/dev/zero of=/full bs=1M count=$(($(df --output=avail -m / | tail -n 1) - 50)) 2>/dev/null
+		claim "the package is not removed, without room for depmod" fails dpkg --purge dm-crypt-inline-dkms
+		claim "that stock is not back is noted" grep -q '^unfinished: ' "/var/lib/dm-crypt-inline/$kernel"
+		rm /full
+		claim "with room it is" dpkg --purge dm-crypt-inline-dkms
+		claim "nothing of it is left" fails compgen -G "/lib/modules/*/updates/drivers/md/*"
 		;;
 	advice)
 		claim "advise finds the flags in the initramfs" \

@@ -66,6 +66,7 @@ KERNELS_ARRIVE = (
     Boot(("ours",)),
     Boot(("ours",), "6.12"),
 )
+NEXT_VERSION_ARRIVES = (Boot(("install",)), Boot(("ours", "upgrade")), Boot(("stock", "data_only")))
 SCENARIOS = {
     "installed_and_removed": Scenario("trixie", INSTALLED_AND_REMOVED),
     "kselftests_pass": Scenario("trixie", (Boot(("install",)), Boot(("ours", "kselftests")))),
@@ -78,6 +79,7 @@ SCENARIOS = {
     "power_cut_when_initramfs_is_replaced": _cut("replaced", "ours"),
     "kernels_arrive": Scenario("trixie", KERNELS_ARRIVE),
     "unknown_kernels_arrive": Scenario("trixie", (Boot(("install",)), Boot(("ours", "unknown")), Boot(("stock",)))),
+    "next_version_arrives": Scenario("trixie", NEXT_VERSION_ARRIVES),
     "installed_and_removed_with_dracut": Scenario("trixie-dracut", INSTALLED_AND_REMOVED),
     "installed_and_removed_on_bookworm": Scenario("bookworm", INSTALLED_AND_REMOVED),
     "advice": Scenario("trixie", (Boot(("layers", "advice")),)),
