@@ -45,12 +45,13 @@ stored_as_encrypted() {
 
 # as_openssl KEY_BYTES IV SECTOR LARGE MODE
 as_openssl() {
-	local arguments=("sector_size:$3") key offset memory=$3 depth=${#ktap_cleanups[@]}
+	local arguments=("sector_size:$3") key offset irqmode=0 memory=$3 depth=${#ktap_cleanups[@]}
 
 	[ "$4" = 0 ] || arguments+=(iv_large_sectors)
 	key=$(key "$1")
 	for offset in $(offsets "$3"); do
-		null_disk xts 1 "irqmode=$((offset % 3))"
+		irqmode=$(((irqmode + 1) % 3))
+		null_disk xts 1 irqmode=$irqmode
 		# shellcheck disable=SC2086 # the flags are words
 		mapped xts "aes-xts-$2" "$key" "$offset" "${arguments[@]}" ${FLAGS[$5]} || return 0
 		want "message of writing" "" "$("$here/aes_xts.py" write "$MAPPED" "$memory" $REQUESTS <"$DATA" 2>&1)"

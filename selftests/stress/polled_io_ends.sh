@@ -44,6 +44,7 @@ polled_io_ends() {
 	polled_disk polled
 	map_flags polled aes-xts-plain64 64 "$1" || return 0
 	ends=$(polled "$MAPPED")
+	diag "polled I/O: $ends; io_poll of the mapping: $(cat "/sys/dev/block/$(numbers_of "$MAPPED")/queue/io_poll")"
 	[ "$ends" != "$REFUSAL" ] || ends="done"
 	want "polled I/O" "done" "$ends"
 	no_complaints
