@@ -21,6 +21,20 @@ begun() {
 	done
 }
 
+# ends PID DEVICE SECONDS: wait for I/O to end, as long as no more than SECONDS pass in which none of
+# its requests is completed there.
+ends() {
+	local seen=-1 now since
+
+	while kill -0 "$1" 2>/dev/null; do
+		now=$(completed "$2")
+		[ "$now" -eq "$seen" ] || since=$SECONDS
+		seen=$now
+		[ $((SECONDS - since)) -le "$3" ] || return
+		sleep 0.2
+	done
+}
+
 # verified_io NAME FILE [FIO OPTION]...: run fio, whose data carry checksums,
 # and want no error from it: then its status is 0.
 verified_io() {

@@ -80,19 +80,11 @@ begin() {
 
 # finish SLOT: wait for its I/O, and want no error from it.
 finish() {
-	local seen=-1 now idle=0
-
 	[ -n "${LOAD_OF[$1]}" ] || return
-	while kill -0 "${LOAD_OF[$1]}" 2>/dev/null; do
-		now=$(completed "/dev/mapper/${MAPPING_OF[$1]}")
-		[ "$now" -ne "$seen" ] && idle=0 || idle=$((idle + 1))
-		seen=$now
-		if [ $idle -gt $((PATIENCE * 5)) ]; then
-			tell
-			hopeless "slot $1 hangs"
-		fi
-		sleep 0.2
-	done
+	if ! ends "${LOAD_OF[$1]}" "/dev/mapper/${MAPPING_OF[$1]}" "$PATIENCE"; then
+		tell
+		hopeless "slot $1 hangs"
+	fi
 	wait "${LOAD_OF[$1]}"
 	want "status of the verified I/O of slot $1" 0 $? ||
 		diag "$(grep -v '^ ' "${NOTE_OF[$1]}" | head -n 6)"

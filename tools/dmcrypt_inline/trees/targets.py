@@ -163,6 +163,14 @@ def linux_fragments(*own: Path, without: tuple[str, ...] = ()) -> dict[str, tupl
     return {name: fragments for name, fragments in found.items() if name not in without}
 
 
+# Inline reads have all the time they take, and nothing to go on with.
+NEVER_STOPS = (
+    "reads_go_on_in_kcryptd",
+    "reads_go_on_in_kcryptd:stopped_reads_have_their_data 1",
+    "reads_go_on_in_kcryptd:stopped_reads_have_their_data 2",
+)
+
+
 def _long_term(
     version: str,
     *,
@@ -211,7 +219,7 @@ def _long_term(
         has_flags=True,
         defects=defects,
         defects_natively=defects_natively,
-        lacks=("throttled_writer_stops_nobody", *otherwise),
+        lacks=("throttled_writer_stops_nobody", *NEVER_STOPS, *otherwise),
     )
 
 
