@@ -43,6 +43,7 @@ OF_SECTORS = (
     "data_same_in_all_modes",
     "eboiv_encrypts_the_offset",
     "keys_wiped_and_set",
+    "reads_go_on_in_kcryptd",
 )
 WHICH_VARIANT = "which dm-crypt: series, base or [NAME=]path/to/dm-crypt.c (default: %(default)s)"
 
