@@ -84,7 +84,8 @@ def _judge(found: Found, facts: Facts) -> Verdict:
     name, in_force = found.mapping.name, found.mapping.in_force or frozenset()
     if early := _cannot_judge(found, facts):
         return Verdict(name, early[0], reasons=(early[1],))
-    reasons, good = _medium(found)
+    hindered = _hindered(found)
+    reasons, good = ([], frozenset[str]()) if hindered else _medium(found)
     refused: dict[str, str] = {}
     doubted: dict[str, str] = {}
     defects = _defects(found, facts)
@@ -104,6 +105,9 @@ def _judge(found: Found, facts: Facts) -> Verdict:
             f"no driver for {found.mapping.segments[0].cipher} in /proc/crypto: it may be an asynchronous one"
         )
     reasons += dict.fromkeys([*refused.values(), *doubted.values()])
+    if hindered:
+        advice, text = hindered
+        return Verdict(name, FIX_FIRST if refused else advice, frozenset(), (*reasons, text), refused, doubted)
     forced = frozenset({WRITE} if any(disk.zoned for disk in found.stack.disks) else ())
     flags, advice = good - refused.keys() - doubted.keys() - forced, SET
     notes = [text for defect, word, text in defects if defect.effect == "note" and (not word or word in flags)]
@@ -122,11 +126,16 @@ def _judge(found: Found, facts: Facts) -> Verdict:
 
 def _cannot_judge(found: Found, facts: Facts) -> tuple[str, str] | None:
     """The advice where the flags are out of the question, and why."""
-    mapping, stored = found.mapping, found.stored
-    if not mapping.segments:
+    if not found.mapping.segments:
         return CANNOT_TELL, "its table could not be seen: run this as root"
     if not facts.kernel.has_flags:
         return LEAVE, "this kernel does not know the flags: 5.9 and later do"
+    return None
+
+
+def _hindered(found: Found) -> tuple[str, str] | None:
+    """The advice where nothing is to be changed, unless a flag that is there already is not safe, and why."""
+    mapping, stored = found.mapping, found.stored
     if stored.hinders:
         return LEAVE, f"the header says {stored.hinders}: to be ended, or set by hand, first"
     if mapping.kind == "LUKS2" and stored.header is None:

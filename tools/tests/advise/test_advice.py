@@ -94,6 +94,21 @@ def test_the_verdict_follows_what_is_found(
     assert verdict.reasons
 
 
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"(no flags)\n\nData": "no-read-workqueue\nRequirements:\topal\n"}, "the header says opal"),
+        ({"Flags:       \t(no flags)": "Flags:       \tno-journal"}, "the header says no-journal"),
+        ({"luks,discard": "luks,header=/boot/h"}, "header could not be read"),
+    ],
+)
+def test_an_unsafe_flag_in_force_is_named_whatever_hinders(tmp_path: Path, changed: dict[str, str], why: str) -> None:
+    verdict = laptop(tmp_path, **{"6.1.119-1": "6.1.50-1", "1 allow_discards": "1 no_read_workqueue"}, **changed)
+    assert (verdict.advice, verdict.status, set(verdict.refused), verdict.do) == (FIX_FIRST, 1, {READ}, ())
+    assert "CVE-2024-26718" in verdict.reasons[0]
+    assert why in verdict.reasons[-1]
+
+
 def test_a_kernel_that_says_only_where_it_began_may_have_later_defects(tmp_path: Path) -> None:
     changed = {"5.14.0-427.13.1.el9_4": "4.18.0-553.el8_10", "aes-xts-plain64": "aes-cbc-eboiv", "xts(aes)": "cbc(aes)"}
     verdict = verdicts(machine("rhel-9-server", tmp_path, changed))["fast"]

@@ -482,6 +482,11 @@ def test_a_crypttab_that_did_not_take_it_is_seen(luks1: Cryptsetup, monkeypatch:
     [
         ("debian-12-laptop", {"aes-xts-plain64": "aes-cbc-eboiv"}, "crypto queue is full"),
         ("debian-12-laptop", {"v1.24.0": "v1.21.0"}, "does not know the flags"),
+        (
+            "debian-12-laptop",
+            {"6.1.119-1": "6.1.50-1", "1 allow_discards": "1 no_read_workqueue", "(no flags)": "no-journal"},
+            "the header says no-journal",
+        ),
         (LUKS1, {"\ndata\t": "\nother\t", "CRYPT-LUKS1-99": "CRYPT-BITLK-99"}, "nothing here that could be changed"),
     ],
 )
