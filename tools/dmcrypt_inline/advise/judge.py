@@ -82,6 +82,7 @@ def target(found: Found, verdict: Verdict) -> State:
 
 def _judge(found: Found, facts: Facts) -> Verdict:
     name, in_force = found.mapping.name, found.mapping.in_force or frozenset()
+    there = in_force | found.stored.anywhere
     if early := _cannot_judge(found, facts):
         return Verdict(name, early[0], reasons=(early[1],))
     hindered = _hindered(found)
@@ -90,7 +91,7 @@ def _judge(found: Found, facts: Facts) -> Verdict:
     doubted: dict[str, str] = {}
     defects = _defects(found, facts)
     for defect, word, text in defects:
-        if defect.effect == "stop" and word in good | in_force:
+        if defect.effect == "stop" and word in good | there:
             backported = not facts.kernel.exact and (defect.fixed or facts.kernel.version < defect.since)
             unsure = backported or (found.driver is None and "async" in defect.takes)
             (doubted if unsure else refused).setdefault(word, text)
@@ -111,7 +112,7 @@ def _judge(found: Found, facts: Facts) -> Verdict:
     forced = frozenset({WRITE} if any(disk.zoned for disk in found.stack.disks) else ())
     flags, advice = good - refused.keys() - doubted.keys() - forced, SET
     notes = [text for defect, word, text in defects if defect.effect == "note" and (not word or word in flags)]
-    if surplus := frozenset(refused) & in_force - forced:
+    if surplus := frozenset(refused) & there - forced:
         flags, advice = surplus, TAKE_BACK
     elif not flags:
         advice = FIX_FIRST if good & refused.keys() else CANNOT_TELL if good & doubted.keys() else LEAVE

@@ -55,6 +55,11 @@ class Stored:
         options = self.command_line if self.command_line is not None else options
         return (self.header or frozenset()) | options
 
+    @property
+    def anywhere(self) -> frozenset[str]:
+        """All words that are stored: a new initramfs has those of crypttab."""
+        return self.next_boot.union(self.line.words if self.line else (), self.in_image or ())
+
 
 def known(options: Iterable[str]) -> frozenset[str]:
     """The words of the table for options as crypttab has them."""

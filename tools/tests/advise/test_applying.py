@@ -87,6 +87,31 @@ def test_luks2_keeps_every_flag_where_it_was_and_is_taken_back(luks2: Cryptsetup
     assert luks2.said[DUMP].split() == ["UUID:", UUID, "Flags:"]
 
 
+TAB_HAS_IT = {"luks,discard": "luks,no-read-workqueue,discard"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "calls"),
+    [
+        ({"(no flags)": "no-read-workqueue"}, [["--persistent"], ["--allow-discards"]]),
+        (TAB_HAS_IT, []),
+        ({**TAB_HAS_IT, "queue/rotational <==\n0": "queue/rotational <==\n1"}, []),
+        ({**TAB_HAS_IT, " ro quiet": f" rd.luks.options={UUID}=discard"}, []),
+    ],
+)
+def test_an_unsafe_flag_that_is_only_stored_is_taken_back(
+    tmp_path: Path, changed: dict[str, str], calls: list[list[str]]
+) -> None:
+    made = Cryptsetup(machine("debian-12-laptop", tmp_path, {"6.1.119-1": "6.1.50-1", **changed}))
+    [verdict] = judge.judge(looking.look(made.system))
+    assert (verdict.advice, set(verdict.flags), verdict.status) == (judge.TAKE_BACK, {"no_read_workqueue"}, 1)
+    applying.apply(made.system, NAME, made.person())
+    assert [call[3:] for call in made.calls] == calls
+    assert made.said[TABLE].split()[9:] == ["1", "allow_discards"]
+    assert (tmp_path / "etc/crypttab").read_text().split()[3] == "luks,discard"
+    assert "no_read_workqueue" not in judge.judge(looking.look(made.system))[0].flags
+
+
 def test_a_key_that_is_not_in_the_keyring_stays_out_of_it(tmp_path: Path) -> None:
     changed = {":64:logon:cryptsetup:11111111-2222-3333-4444-555555555555-d0": "0" * 128}
     luks2 = Cryptsetup(machine("debian-12-laptop", tmp_path, changed))
