@@ -12,13 +12,13 @@ MEMORY = ("ram", "zram", "null_blk", "nullb", "pmem")
 
 @dataclass(frozen=True)
 class Disk:
-    """A disk at the bottom of a stack. Sizes in bytes; `queues` is 0 where requests are not queued by the kernel."""
+    """A disk at the bottom of a stack. Sizes in bytes; `in_interrupts`: it may complete in hard interrupts."""
 
     name: str
     rotational: bool
     logical: int
     physical: int
-    queues: int
+    in_interrupts: bool
     polled: bool
     zoned: bool
     scheduler: str
@@ -28,14 +28,6 @@ class Disk:
     def virtual(self) -> bool:
         """Whether a host decides what it is."""
         return self.name.startswith(VIRTUAL)
-
-    @property
-    def in_interrupts(self) -> bool:
-        """Whether it may complete in hard interrupts: the kernel takes disks with one queue to softirqs.
-
-        A disk without queues stands for others, as NVMe does for its paths.
-        """
-        return self.queues != 1
 
     @property
     def words(self) -> str:
@@ -86,12 +78,15 @@ def look(system: System, name: str, transport: str = "") -> Disk:
     queue = f"/sys/block/{name}/queue"
     zoned = system.word(f"{queue}/zoned")
     scheduler = system.word(f"{queue}/scheduler")
+    # The kernel takes disks with one queue to softirqs, but not where only one CPU can submit to it. A disk without
+    # queues stands for others, as NVMe does for its paths.
+    one_cpu = system.word("/sys/devices/system/cpu/possible") == "0"
     return Disk(
         name=name,
         rotational=system.word(f"{queue}/rotational") == "1",
         logical=int(system.word(f"{queue}/logical_block_size") or 512),
         physical=int(system.word(f"{queue}/physical_block_size") or 512),
-        queues=len(system.names(f"/sys/block/{name}/mq")),
+        in_interrupts=one_cpu or len(system.names(f"/sys/block/{name}/mq")) != 1,
         polled=system.word(f"{queue}/io_poll") == "1",
         zoned=zoned not in ("", "none"),
         scheduler=scheduler.partition("[")[2].partition("]")[0],

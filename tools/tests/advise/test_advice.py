@@ -120,6 +120,15 @@ def test_a_disk_without_queues_may_complete_in_hard_interrupts(tmp_path: Path) -
     assert laptop(tmp_path, **changed).flags == {WRITE}
 
 
+def test_with_one_cpu_a_disk_with_one_queue_does_too(tmp_path: Path) -> None:
+    changed = {"/nvme0n1/mq/1/": "/nvme0n1/other/", "6.1.119-1": "6.1.50-1"}
+    for possible, flags in (("0-3", {READ, WRITE}), ("0", {WRITE})):
+        system = machine(LAPTOP, tmp_path / possible, changed)
+        (tmp_path / possible / "sys/devices/system/cpu").mkdir(parents=True)
+        (tmp_path / possible / "sys/devices/system/cpu/possible").write_text(f"{possible}\n")
+        assert [verdict.flags for verdict in verdicts(system).values()] == [flags]
+
+
 def test_without_root_it_says_what_it_did_not_see(tmp_path: Path) -> None:
     text = (MACHINES / f"{LAPTOP}.txt").read_text()
     system = load(text[: text.index("==> $ dmsetup")], tmp_path, is_root=False)
