@@ -36,3 +36,14 @@ def load(text: str, place: Path, *, is_root: bool = True) -> System:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content)
     return System(place, recorded, is_root)
+
+
+def archive(**files: str) -> bytes:
+    """A cpio archive as an initramfs has it."""
+    made = b""
+    for name, text in {**files, "TRAILER!!!": ""}.items():
+        head = b"070701" + b"".join(b"%08X" % n for n in (1, 0, 0, 0, 1, 0, len(text), 0, 0, 0, 0, len(name) + 1, 0))
+        made += head + name.encode() + b"\0"
+        made += b"\0" * (-len(made) % 4) + text.encode()
+        made += b"\0" * (-len(made) % 4)
+    return made

@@ -113,8 +113,10 @@ def apply(system: System, name: str, person: Person) -> None:
     number = line.number if line and new.tab != old.tab else None
     changed = text if number is None else planning.with_words(text, number, new.tab or frozenset())
     change = Change(planning.refreshes(found, old, new), text, changed)
+    left = planning.by_hand(found, old, new, verdict.flags)
     if not change.calls and changed == text:
-        raise UserError("\n    ".join([f"{name}: there is nothing here that could be changed", *verdict.reasons]))
+        why = [f"{name}: there is nothing here that could be changed", *verdict.reasons, *left]
+        raise UserError("\n    ".join(why))
     place = _kept(system, name)
     if place.exists():
         raise UserError(f"{name}: what was set last is still kept in {place}: advise --undo {name} comes first")
@@ -133,7 +135,7 @@ def apply(system: System, name: str, person: Person) -> None:
         raise
     with _told(f"{name} was changed, but that cannot be noted in {place}"):
         (place / WHOLE).touch()
-    _tell(found, seen, old, person)
+    _tell(name, seen, left, person)
 
 
 def undo(system: System, name: str, person: Person) -> None:
@@ -156,7 +158,7 @@ def undo(system: System, name: str, person: Person) -> None:
     change.carry_out(system, person)
     seen = _prove(system, name, new)
     _forget(place)
-    _tell(found, seen, old, person)
+    _tell(name, seen, planning.by_hand(found, old, new, old.table - new.table), person)
 
 
 @contextmanager
@@ -183,10 +185,10 @@ def _confirm(person: Person, what: str, lines: Sequence[str]) -> None:
         raise UserError("not confirmed, so nothing was changed")
 
 
-def _tell(found: Found, state: State, other: State, person: Person) -> None:
-    person.say(f"{found.mapping.name}: now {_summary(state)}")
-    if state.tab != other.tab and (again := planning.rebuild(found)):
-        person.say(f"the initramfs has a copy of /etc/crypttab: {again}")
+def _tell(name: str, state: State, left: Sequence[str], person: Person) -> None:
+    person.say(f"{name}: now {_summary(state)}")
+    for line in left:
+        person.say(f"left to do by hand, for the next boot: {line}")
 
 
 def _crypttab(system: System, found: Found) -> str:

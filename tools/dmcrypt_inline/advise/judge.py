@@ -222,7 +222,7 @@ def _conflicts(found: Found, forced: frozenset[str]) -> tuple[str, ...]:
         text = f"the initramfs has {said(stored.in_image)}, /etc/crypttab {said(tab)}"
         texts.append(f"{text}: {planning.rebuild(found)}")
     if stored.command_line is not None and stored.line and stored.command_line != tab:
-        text = f"rd.luks.options= on the kernel's command line ({said(stored.command_line)}) comes before /etc/crypttab"
+        text = f"the kernel's command line ({said(stored.command_line)}) comes before /etc/crypttab"
         texts.append(f"{text} ({said(tab)})")
     return tuple(texts)
 
@@ -253,18 +253,18 @@ def _with_commands(found: Found, verdict: Verdict) -> Verdict:
     old, new = planning.now(found), target(found, verdict)
     do = [join(call) for call in planning.refreshes(found, old, new)]
     undo = [join(call) for call in planning.refreshes(found, new, old)]
+    left = planning.by_hand(found, old, new, verdict.flags)
     reasons = list(verdict.reasons)
     if new.tab != old.tab:
         do.append(f"/etc/crypttab, options of {verdict.name}: {_options(new)}")
         undo.append(f"/etc/crypttab, options of {verdict.name}: {_options(old)}")
-        if again := planning.rebuild(found):
-            do.append(again)
-            undo.append(again)
-    elif new.header is None and old.tab is None:
+    elif new.header is None and old.tab is None and not left:
         verb = "take it from" if verdict.advice == TAKE_BACK else "give it to"
         reasons.append(f"no header and no line in /etc/crypttab has this: {verb} whatever opens the mapping")
     if not planning.can_refresh(found):
         reasons.append(f"{found.mapping.kind or 'it'} cannot be refreshed: takes effect when it is opened again")
+    do += left
+    undo += planning.by_hand(found, new, old, verdict.flags - old.table)
     return replace(verdict, do=tuple(do), undo=tuple(undo), reasons=tuple(reasons))
 
 

@@ -114,6 +114,23 @@ def line_back(crypttab: str, number: int, words: Words, before: str, after: Word
     return "\n".join(lines)
 
 
+def by_hand(found: Found, old: State, new: State, flags: Words) -> list[str]:
+    """What is left to do for the next boot to have `flags` as the new state has them in force.
+
+    The kernel's command line comes before the initramfs, and that before crypttab.
+    """
+    stored, shall, header = found.stored, new.table & flags, new.header or frozenset()
+    line, lines = stored.command_line, []
+    if line is not None:
+        for words, verb, where in ((line & flags - shall, "remove", "from"), (shall - header - line, "add", "to")):
+            text = f"{verb} {','.join(tab_options(words))} {where} its options on the kernel's command line"
+            lines += [text] if words else []
+    older = stored.in_image is not None and (stored.in_image | header) & flags != shall
+    if (older or new.tab != old.tab) and (again := rebuild(found)):
+        lines.append(again)
+    return lines
+
+
 def rebuild(found: Found) -> str:
     """The command that makes the initramfs again which opens the mapping; "" where none that was seen does."""
     image = found.stored.image

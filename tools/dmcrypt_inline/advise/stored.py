@@ -101,8 +101,8 @@ def parse_dump(text: str) -> tuple[frozenset[str], str, str]:
     return flags, " ".join(hinders), said.get("UUID", "").strip()
 
 
-def parse_command_line(text: str, uuid: str) -> tuple[frozenset[str] | None, bool]:
-    """What the kernel's command line says of the LUKS volume with this UUID, and whether it names the volume.
+def parse_command_line(text: str, mapping: Mapping) -> tuple[frozenset[str] | None, bool]:
+    """What the kernel's command line says of a LUKS volume, and whether it names the volume.
 
     None where it says nothing.
     """
@@ -110,11 +110,15 @@ def parse_command_line(text: str, uuid: str) -> tuple[frozenset[str] | None, boo
     general: frozenset[str] | None = None
     for word in text.split():
         key, _, value = word.partition("=")
+        if key == "cryptdevice":  # mkinitcpio's; its options have two spellings
+            device, name, options, *_ = f"{value}::".split(":")
+            if name == mapping.name or mapping.uuid in device:
+                own = known(option.removeprefix("perf-").replace("_", "-") for option in options.split(","))
         if key not in ("rd.luks.options", "luks.options"):
             continue
         name, equals, options = value.partition("=")
         if equals and re.fullmatch(r"[0-9a-f-]{36}", name):
-            if name == uuid:
+            if name == mapping.uuid:
                 own = known(options.split(","))
         else:
             general = known(value.split(","))
@@ -154,7 +158,7 @@ def look(system: System, mapping: Mapping, image: tuple[str, dict[str, str]]) ->
         if dump is not None:
             flags, hinders, uuid = parse_dump(dump)
             header = flags if uuid == mapping.uuid else None  # else one that was left there: the real one is elsewhere
-    said, named = parse_command_line(" ".join(commands), mapping.uuid) if mapping.uuid else (None, False)
+    said, named = parse_command_line(" ".join(commands), mapping) if mapping.uuid else (None, False)
     return Stored(
         header=header,
         line=line,

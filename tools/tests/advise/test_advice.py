@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from machines import MACHINES, load, machine
+from machines import MACHINES, archive, load, machine
 
 from dmcrypt_inline.advise import (
     ciphers,
@@ -223,17 +223,6 @@ def test_raid_that_says_it_rotates_is_judged_by_its_disks(tmp_path: Path) -> Non
     assert disks.used_for(machine(LAPTOP, tmp_path / "b"), "dm-0", "x") == "/ (ext4) on laptop--vg-root"
 
 
-def archive(**files: str) -> bytes:
-    """A cpio archive as an initramfs has it."""
-    made = b""
-    for name, text in {**files, "TRAILER!!!": ""}.items():
-        head = b"070701" + b"".join(b"%08X" % n for n in (1, 0, 0, 0, 1, 0, len(text), 0, 0, 0, 0, len(name) + 1, 0))
-        made += head + name.encode() + b"\0"
-        made += b"\0" * (-len(made) % 4) + text.encode()
-        made += b"\0" * (-len(made) % 4)
-    return made
-
-
 @pytest.mark.parametrize("name", ["cryptroot/crypttab", "etc/crypttab"])
 def test_an_initramfs_that_is_older_than_crypttab_is_named(tmp_path: Path, name: str) -> None:
     early = archive(**{"kernel/x86/microcode/AuthenticAMD.bin": "x"}) + b"\0" * 512
@@ -259,10 +248,14 @@ def test_an_initramfs_that_is_older_than_crypttab_is_named(tmp_path: Path, name:
         ("rd.luks.options=discard", {DISCARD}, False),
         (f"rd.luks.uuid=luks-{UUID} rd.luks.options=timeout=30s", set(), False),
         (f"rd.luks.options={UUID[::-1]}=discard quiet", None, False),
+        (f"cryptdevice=UUID={UUID}:a:allow-discards,no-read-workqueue quiet", {DISCARD, READ}, True),
+        ("cryptdevice=PARTLABEL=x:root:perf-no_write_workqueue", {WRITE}, True),
+        ("cryptdevice=/dev/sda2:root", set(), True),
+        ("cryptdevice=/dev/sda2:other:discard", None, False),
     ],
 )
 def test_the_kernel_s_command_line(text: str, words: set[str] | None, named: bool) -> None:
-    said, by_name = stored.parse_command_line(text, UUID)
+    said, by_name = stored.parse_command_line(text, mappings.Mapping("root", "dm-0", "LUKS2", UUID))
     assert (said if said is None else set(said), by_name) == (words, named)
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from machines import machine
+from machines import archive, machine
 
 from dmcrypt_inline.advise import applying, command, judge, looking
 from dmcrypt_inline.advise.applying import Person
@@ -87,6 +87,7 @@ def test_luks2_keeps_every_flag_where_it_was_and_is_taken_back(luks2: Cryptsetup
     assert luks2.said[DUMP].split() == ["UUID:", UUID, "Flags:"]
 
 
+REMOVE = "remove no-read-workqueue from its options on the kernel's command line"
 TAB_HAS_IT = {"luks,discard": "luks,no-read-workqueue,discard"}
 
 
@@ -110,6 +111,66 @@ def test_an_unsafe_flag_that_is_only_stored_is_taken_back(
     assert made.said[TABLE].split()[9:] == ["1", "allow_discards"]
     assert (tmp_path / "etc/crypttab").read_text().split()[3] == "luks,discard"
     assert "no_read_workqueue" not in judge.judge(looking.look(made.system))[0].flags
+
+
+@pytest.mark.parametrize(
+    ("line", "image", "left"),
+    [
+        (f"rd.luks.options={UUID}=no-read-workqueue", "", REMOVE),
+        (f"cryptdevice=UUID={UUID}:x:no-read-workqueue", "", REMOVE),
+        ("quiet", "no-read-workqueue", "update-initramfs -u"),
+    ],
+)
+def test_a_flag_that_would_come_back_with_the_next_boot_is_said(
+    tmp_path: Path, line: str, image: str, left: str
+) -> None:
+    changed = {"6.1.119-1": "6.1.50-1", "1 allow_discards": "1 no_read_workqueue", " quiet": f" {line}"}
+    made = Cryptsetup(machine("debian-12-laptop", tmp_path, changed))
+    if image:
+        (tmp_path / "boot").mkdir()
+        packed = archive(**{"cryptroot/crypttab": f"{NAME} UUID={UUID} none {image}\n"})
+        (tmp_path / "boot/initrd.img-6.1.0-28-amd64").write_bytes(packed)
+    [verdict] = judge.judge(looking.look(made.system))
+    assert (verdict.advice, verdict.do[-1]) == (judge.TAKE_BACK, left)
+    applying.apply(made.system, NAME, made.person())
+    assert made.told[-1] == f"left to do by hand, for the next boot: {left}"
+    assert made.said[TABLE].split()[9:] == ["0"]
+    [verdict] = judge.judge(looking.look(made.system))
+    assert (verdict.advice, verdict.do) == (judge.TAKE_BACK, (left,))
+    with pytest.raises(UserError, match=f"nothing here that could be changed(.|\n)*{left}"):
+        applying.apply(made.system, NAME, made.person())
+    applying.undo(made.system, NAME, made.person())
+    assert not made.told[-1].startswith("left")
+
+
+def test_flags_that_the_command_line_keeps_out_are_said(luks1: Cryptsetup, tmp_path: Path) -> None:
+    (tmp_path / "proc/cmdline").write_text("rd.luks.options=99999999-2222-3333-4444-555555555555=discard")
+    applying.apply(luks1.system, "data", luks1.person())
+    assert luks1.told[-1].endswith("add no-write-workqueue to its options on the kernel's command line")
+
+
+@pytest.mark.parametrize(
+    ("image", "command"),
+    [
+        ("initrd.img-5.15.0-91-generic", "update-initramfs -u"),
+        ("initramfs-5.15.0-91-generic.img", "dracut --force"),
+        ("initramfs-linux-lts.img", "mkinitcpio -P"),
+    ],
+)
+def test_an_initramfs_with_a_copy_of_crypttab_is_to_be_made_again(
+    luks1: Cryptsetup, tmp_path: Path, image: str, command: str
+) -> None:
+    for name, content in (
+        ("usr/lib/modules/5.15.0-91-generic/pkgbase", b"linux-lts"),
+        (f"boot/{image}", archive(**{"etc/crypttab": "data /dev/md0 none luks\n"})),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    [verdict] = judge.judge(looking.look(luks1.system))
+    assert (verdict.do[-1], verdict.undo[-1]) == (command, command)
+    for change in (applying.apply, applying.undo):
+        change(luks1.system, "data", luks1.person())
+        assert luks1.told[-1] == f"left to do by hand, for the next boot: {command}"
 
 
 def test_a_key_that_is_not_in_the_keyring_stays_out_of_it(tmp_path: Path) -> None:
