@@ -62,12 +62,14 @@ def look(system: System, *, dm_crypt: bool) -> Kernel:
     ubuntu = re.fullmatch(r"Ubuntu \S+ (\d+\.\d+\.\d+)", system.word("/proc/version_signature"))
     said = debian or ubuntu
     version = parse_version(said[1] if said else release)
-    # Red Hat's and SUSE's number only says where they began.
-    frozen = bool(re.search(r"\.el\d|\.amzn|-default$|\.uek\b|\.\d+-lp\d", release))
-    own = bool(said) or frozen or bool(re.search(r"[-.](fc\d+|arch\d|generic|amd64|cachyos|zen)", release))
     targets = system.ask(("dmsetup", "targets"), "version of dm-crypt") if dm_crypt else None
-    target = re.search(r"^crypt +v(\S+)", targets or "", re.MULTILINE)
-    return Kernel(release, version, bool(version) and not frozen, own, parse_version(target[1] if target else ""))
+    seen = re.search(r"^crypt +v(\S+)", targets or "", re.MULTILINE)
+    target = parse_version(seen[1] if seen else "")
+    # Red Hat's and SUSE's number only says where they began, as does that of any with flags that it is too old for.
+    frozen = bool(re.search(r"\.(el|amzn|oe|an|al)\d|-1[56]\d{4}\.|\.uek\b|\.\d+-lp\d", release))
+    frozen |= target >= FLAGS_SINCE_TARGET and version < FLAGS_SINCE
+    own = bool(said) or frozen or bool(re.search(r"[-.](fc\d+|arch\d|generic|amd64|default|cachyos|zen)", release))
+    return Kernel(release, version, bool(version) and not frozen, own, target)
 
 
 def parse_version(text: str) -> Version:

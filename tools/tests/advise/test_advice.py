@@ -214,6 +214,29 @@ def test_a_distribution_s_version_is_that_of_its_source(tmp_path: Path) -> None:
     assert kernel.parse_version("6.8.0-rc1") == (6, 8)
 
 
+@pytest.mark.parametrize(
+    ("release", "target", "exact"),
+    [
+        ("5.3.18-150300.59.93-preempt", "1.22.0", False),
+        ("6.4.0-150600.8.23-azure", "1.24.0", False),
+        ("6.12.0-160000.5-default", "1.28.0", False),
+        ("6.11.3-1-default", "1.27.0", True),
+        ("5.10.0-216.0.0.115.oe2203sp4.x86_64", "1.23.0", False),
+        ("5.10.134-13.an8.x86_64", "1.23.0", False),
+        ("5.10.134-16.al8.x86_64", "1.23.0", False),
+        ("5.10.102-99.473.amzn2.x86_64", "1.23.0", False),
+        ("5.4.0-vendor", "1.22.0", False),
+        ("5.4.0-vendor", "1.20.0", True),
+    ],
+)
+def test_a_version_that_does_not_tell_which_fixes_are_in_it(
+    tmp_path: Path, release: str, target: str, exact: bool
+) -> None:
+    system = machine(LAPTOP, tmp_path, {"6.1.0-28-amd64": release, "6.1.119-1": "x", "v1.24.0": f"v{target}"})
+    running = kernel.look(system, dm_crypt=True)
+    assert (running.exact, running.version) == (exact, kernel.parse_version(release))
+
+
 def test_raid_that_says_it_rotates_is_judged_by_its_disks(tmp_path: Path) -> None:
     [found] = looking.look(machine("ubuntu-22.04-raid", tmp_path)).found
     assert [(disk.name, disk.rotational, disk.in_interrupts) for disk in found.stack.disks] == [
