@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from shlex import join
 
@@ -82,11 +83,12 @@ def target(found: Found, verdict: Verdict) -> State:
 
 def _judge(found: Found, facts: Facts) -> Verdict:
     name, in_force = found.mapping.name, found.mapping.in_force or frozenset()
-    there = in_force | found.stored.anywhere
+    there, forced = in_force | found.stored.anywhere, _forced(found, facts)
     if early := _cannot_judge(found, facts):
         return Verdict(name, early[0], reasons=(early[1],))
     hindered = _hindered(found)
     reasons, good = ([], frozenset[str]()) if hindered else _medium(found)
+    reasons += [f"the kernel sets {planning.both(forced)} by itself"] if forced else []
     refused: dict[str, str] = {}
     doubted: dict[str, str] = {}
     defects = _defects(found, facts)
@@ -109,13 +111,12 @@ def _judge(found: Found, facts: Facts) -> Verdict:
     if hindered:
         advice, text = hindered
         return Verdict(name, FIX_FIRST if refused else advice, frozenset(), (*reasons, text), refused, doubted)
-    forced = frozenset({WRITE} if any(disk.zoned for disk in found.stack.disks) else ())
     flags, advice = good - refused.keys() - doubted.keys() - forced, SET
     notes = [text for defect, word, text in defects if defect.effect == "note" and (not word or word in flags)]
     if surplus := frozenset(refused) & there - forced:
         flags, advice = surplus, TAKE_BACK
     elif not flags:
-        advice = FIX_FIRST if good & refused.keys() else CANNOT_TELL if good & doubted.keys() else LEAVE
+        advice = FIX_FIRST if (good | forced) & refused.keys() else CANNOT_TELL if good & doubted.keys() else LEAVE
     elif flags <= in_force & found.stored.next_boot:
         flags, advice = frozenset(), DONE
     if any(segment.integrity for segment in found.mapping.segments):
@@ -146,10 +147,19 @@ def _hindered(found: Found) -> tuple[str, str] | None:
     return None
 
 
+def _forced(found: Found, facts: Facts) -> frozenset[str]:
+    """The flags that the kernel sets, whatever it is told: on zoned disks, and in CachyOS's and zen's always both."""
+    words = {WRITE} if any(disk.zoned for disk in found.stack.disks) else set()
+    unasked = (found.mapping.in_force or frozenset()) - found.stored.anywhere
+    if re.search(r"[-.](cachyos|zen)", facts.kernel.release) and unasked >= set(FLAGS):
+        words.update(FLAGS)
+    return frozenset(words)
+
+
 def _medium(found: Found) -> tuple[list[str], frozenset[str]]:
     """What the disks say, and the flags that they would profit from."""
     disks = found.stack.disks
-    reasons = ["zoned: the kernel sets no_write_workqueue by itself"] if any(disk.zoned for disk in disks) else []
+    reasons = []
     turning = [disk for disk in disks if disk.rotational]
     for disk in turning:
         if disk.virtual:

@@ -115,6 +115,34 @@ def test_a_kernel_that_says_only_where_it_began_may_have_later_defects(tmp_path:
     assert (verdict.advice, set(verdict.refused), set(verdict.doubted)) == (CANNOT_TELL, set(), {READ, WRITE})
 
 
+ZEN = {
+    "6.1.0-28-amd64": "6.17.1-zen1-1-zen",
+    "1 allow_discards": "3 allow_discards no_read_workqueue no_write_workqueue",
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "advice", "flags"),
+    [
+        (ZEN, LEAVE, set()),
+        ({**ZEN, "6.17.1-zen1-1-zen": "6.17.1-2-cachyos"}, LEAVE, set()),
+        ({**ZEN, "__xts-aes-aesni": "other"}, FIX_FIRST, set()),
+        ({**ZEN, "__xts-aes-aesni": "other", "queue/rotational <==\n0": "queue/rotational <==\n1"}, FIX_FIRST, set()),
+        ({**ZEN, "__xts-aes-aesni": "other", "(no flags)": "no-read-workqueue"}, TAKE_BACK, {READ, WRITE}),
+        ({**ZEN, "3 allow_discards no_read_workqueue": "2 allow_discards"}, SET, {READ, WRITE}),
+        ({**ZEN, "-zen1-1-zen": "-frozen"}, SET, {READ, WRITE}),
+    ],
+)
+def test_flags_that_the_kernel_sets_by_itself_are_not_taken_back(
+    tmp_path: Path, changed: dict[str, str], advice: str, flags: set[str]
+) -> None:
+    verdict = laptop(tmp_path, **{"Debian 6.1.119-1": "Arch"}, **changed)
+    assert (verdict.advice, set(verdict.flags)) == (advice, flags)
+    if not flags:
+        assert "the kernel sets both flags by itself" in verdict.reasons
+        assert not verdict.conflicts + verdict.do
+
+
 def test_a_disk_without_queues_may_complete_in_hard_interrupts(tmp_path: Path) -> None:
     changed = {"/nvme0n1/mq/0/": "/nvme0n1/x/", "/nvme0n1/mq/1/": "/nvme0n1/y/", "6.1.119-1": "6.1.50-1"}
     assert laptop(tmp_path, **changed).flags == {WRITE}
