@@ -94,14 +94,23 @@ def look(system: System, name: str, transport: str = "") -> Disk:
     )
 
 
+def above(system: System, node: str) -> list[str]:
+    """A device and all that is made of it."""
+    found, todo = [], [node]
+    while todo:
+        found.append(todo.pop(0))
+        todo += system.names(f"/sys/block/{found[-1]}/holders")
+    return found
+
+
+def holds_lvm(system: System, node: str) -> bool:
+    """Whether a volume of LVM is made of a device."""
+    return any(system.word(f"/sys/block/{each}/dm/uuid").startswith("LVM-") for each in above(system, node))
+
+
 def used_for(system: System, node: str, name: str) -> str:
     """What is on a mapping: a mount point, or swap; "" where neither was found, on it or on what is made of it."""
-    tops, todo = [], [node]
-    while todo:
-        one = todo.pop(0)
-        holders = system.names(f"/sys/block/{one}/holders")
-        todo += holders
-        tops += [] if holders else [one]
+    tops = [each for each in above(system, node) if not system.names(f"/sys/block/{each}/holders")]
     swaps = {line.split()[0] for line in (system.read("/proc/swaps") or "").splitlines() if line.strip()}
     mounts = [line.split() for line in (system.read("/proc/self/mounts") or "").splitlines() if line.count(" ") > 2]
     for top in tops:

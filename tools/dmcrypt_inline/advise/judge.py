@@ -25,7 +25,8 @@ class Verdict:
 
     `refused`: flags that a defect of this kernel forbids, with the reason; `doubted`: flags that one would forbid, had
     the distribution not mended it. `conflicts`: where table, header, crypttab, command line and initramfs disagree.
-    `sectors`: what there is to say of their size, nothing where it is right.
+    `in_doubt`: one of them is in force. `sectors`: what there is to say of their size, nothing where it is right;
+    `larger`: they can be changed, and nothing is known to be on top that would not bear it.
     """
 
     name: str
@@ -36,6 +37,8 @@ class Verdict:
     doubted: dict[str, str] = field(default_factory=dict)
     conflicts: tuple[str, ...] = ()
     sectors: tuple[str, ...] = ()
+    in_doubt: bool = False
+    larger: bool = False
     do: tuple[str, ...] = ()
     undo: tuple[str, ...] = ()
 
@@ -47,17 +50,19 @@ class Verdict:
         if self.advice == TAKE_BACK:
             parts = [f"{FIX_FIRST}, or take back {flags}"]
         for others, what in ((self.refused, FIX_FIRST), (self.doubted, CANNOT_TELL)):
-            parts += [f"{planning.said(frozenset(others))}: {what}"] if self.advice in (SET, DONE) and others else []
+            parts += (
+                [f"{planning.said(frozenset(others))}: {what}"] if self.advice in (SET, DONE, LEAVE) and others else []
+            )
         parts += ["settle what disagrees"] if self.conflicts and self.advice in (LEAVE, DONE) else []
-        parts += ["sectors of 4096"] if self.sectors else []
+        parts += ["sectors of 4096"] if self.larger else []
         return "; ".join(part for part in parts if not (part in (LEAVE, DONE) and len(parts) > 1))
 
     @property
     def status(self) -> int:
         """For scripts: 0 nothing to do, 1 something is advised, 2 cannot tell."""
-        if self.advice == CANNOT_TELL:
+        if self.advice == CANNOT_TELL or (self.in_doubt and self.advice in (SET, LEAVE, DONE)):
             return 2
-        return 0 if self.advice in (LEAVE, DONE) and not (self.conflicts or self.sectors) else 1
+        return 0 if self.advice in (LEAVE, DONE) and not (self.conflicts or self.larger) else 1
 
 
 def judge(facts: Facts) -> tuple[Verdict, ...]:
@@ -108,9 +113,10 @@ def _judge(found: Found, facts: Facts) -> Verdict:
             f"no driver for {found.mapping.segments[0].cipher} in /proc/crypto: it may be an asynchronous one"
         )
     reasons += dict.fromkeys([*refused.values(), *doubted.values()])
+    in_doubt = bool(doubted.keys() & in_force)
     if hindered:
-        advice, text = hindered
-        return Verdict(name, FIX_FIRST if refused else advice, frozenset(), (*reasons, text), refused, doubted)
+        advice, text = FIX_FIRST if refused else hindered[0], hindered[1]
+        return Verdict(name, advice, frozenset(), (*reasons, text), refused, doubted, in_doubt=in_doubt)
     flags, advice = good - refused.keys() - doubted.keys() - forced, SET
     notes = [text for defect, word, text in defects if defect.effect == "note" and (not word or word in flags)]
     if surplus := frozenset(refused) & there - forced:
@@ -121,8 +127,10 @@ def _judge(found: Found, facts: Facts) -> Verdict:
         flags, advice = frozenset(), DONE
     if any(segment.integrity for segment in found.mapping.segments):
         notes.append("a refresh resets --integrity-no-journal too: give it again if you use it")
-    conflicts = _conflicts(found, forced)
-    verdict = Verdict(name, advice, flags, (*reasons, *notes), refused, doubted, conflicts, _sectors(found))
+    conflicts, (sectors, larger) = _conflicts(found, forced), _sectors(found)
+    verdict = Verdict(
+        name, advice, flags, (*reasons, *notes), refused, doubted, conflicts, sectors, in_doubt=in_doubt, larger=larger
+    )
     return _with_commands(found, verdict)
 
 
@@ -237,23 +245,23 @@ def _conflicts(found: Found, forced: frozenset[str]) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _sectors(found: Found) -> tuple[str, ...]:
-    segment = found.mapping.segments[0]
+def _sectors(found: Found) -> tuple[tuple[str, ...], bool]:
+    """What there is to say of their size, and whether to advise another one."""
+    segment, name = found.mapping.segments[0], found.mapping.name
     small = [disk.name for disk in found.stack.disks if disk.physical < BIG]
     if segment.sector_size >= BIG or small or segment.integrity:
-        return ()
-    texts = [f"sectors of {segment.sector_size} on a disk of {BIG}: a page is eight requests to the cipher, not one"]
+        return (), False
+    text = f"sectors of {segment.sector_size} on a disk of {BIG}: a page is eight requests to the cipher, not one"
     if found.mapping.kind != "LUKS2":
-        return (*texts, f"only LUKS2 can be changed; {found.mapping.kind or 'this'} would have to be made anew")
-    odd = [it for it in found.mapping.segments if it.length % 8 or it.offset % 8]
-    if odd:
-        return (*texts, "begin or size is no multiple of 4096 bytes: it cannot be changed without moving the data")
+        return (text, f"only LUKS2 can be changed; {found.mapping.kind or 'this'} would have to be made anew"), False
+    if any(it.length % 8 or it.offset % 8 for it in found.mapping.segments):
+        return (text, "begin or size is no multiple of 4096 bytes: it cannot be changed without moving the data"), False
     return (
-        *texts,
-        f"while it is open, with a backup: cryptsetup reencrypt --sector-size {BIG} --active-name {found.mapping.name}",
+        text,
+        f"while it is open, with a backup: cryptsetup reencrypt --sector-size {BIG} --active-name {name}",
         "what is on top must bear it: a file system with blocks of 4096 (XFS: sectors, too); no LVM, partition table or"
         " disk of a virtual machine that was made for 512",
-    )
+    ), not found.holds_lvm
 
 
 def _with_commands(found: Found, verdict: Verdict) -> Verdict:

@@ -22,6 +22,7 @@ class Found:
     driver: Driver | None
     stored: Stored
     used_for: str
+    holds_lvm: bool
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ def look(system: System) -> Facts:
             driver=ciphers.serving(system, mapping.segments[0].cipher) if mapping.segments else None,
             stored=stored.look(system, mapping, image),
             used_for=disks.used_for(system, mapping.node, mapping.name),
+            holds_lvm=disks.holds_lvm(system, mapping.node),
         )
         for mapping in every
     )

@@ -25,7 +25,7 @@ from dmcrypt_inline.advise import (
     screen,
     stored,
 )
-from dmcrypt_inline.advise.judge import CANNOT_TELL, FIX_FIRST, LEAVE, SET, TAKE_BACK, Verdict
+from dmcrypt_inline.advise.judge import CANNOT_TELL, DONE, FIX_FIRST, LEAVE, SET, TAKE_BACK, Verdict
 from dmcrypt_inline.advise.mappings import DISCARD, READ, WRITE
 from dmcrypt_inline.advise.system import System
 from dmcrypt_inline.common.paths import TOOLS
@@ -383,6 +383,45 @@ def test_sectors_that_cannot_be_changed_in_place(tmp_path: Path) -> None:
     assert len(laptop(tmp_path / "a").sectors) == 3
     assert "no multiple" in laptop(tmp_path / "b", **{"998166528": "998166529"}).sectors[1]
     assert not laptop(tmp_path / "c", **{"1 allow_discards": "1 sector_size:4096"}).sectors
+
+
+NO_LVM = {"LVM-ab": "other-", "1 allow_discards": "3 allow_discards no_read_workqueue no_write_workqueue"}
+STORED = {"(no flags)\n\n": "no-read-workqueue no-write-workqueue\n\n", "6.1.119-1": "6.17.1-1"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "headline"),
+    [
+        ({}, 1, "sectors of 4096"),
+        ({"other-": "LVM-"}, 0, "nothing to do"),
+        ({"998166528": "998166529"}, 0, "nothing to do"),
+    ],
+)
+def test_sectors_count_where_they_can_be_changed(
+    tmp_path: Path, changed: dict[str, str], status: int, headline: str
+) -> None:
+    verdict = laptop(tmp_path, **NO_LVM, **STORED, **changed)
+    assert (verdict.status, verdict.headline) == (status, headline)
+    assert verdict.sectors
+
+
+@pytest.mark.parametrize(
+    ("turns", "words", "advice", "headline"),
+    [
+        (True, "1 no_read_workqueue", LEAVE, "no_read_workqueue: cannot tell"),
+        (False, "2 no_read_workqueue no_write_workqueue", DONE, "no_read_workqueue: cannot tell"),
+        (False, "1 no_read_workqueue", SET, "set no_write_workqueue; no_read_workqueue: cannot tell"),
+    ],
+)
+def test_a_doubted_flag_in_force_cannot_be_told(
+    tmp_path: Path, turns: bool, words: str, advice: str, headline: str
+) -> None:
+    stored = words[2:].replace("_", "-")
+    changed = {"259:0 32768": f"259:0 32768 {words}", "555\nFlags:       \t(no flags)": f"555\nFlags: {stored}"}
+    if turns:
+        changed["nvme0n1/queue/rotational <==\n0"] = "nvme0n1/queue/rotational <==\n1"
+    verdict = verdicts(machine("rhel-9-server", tmp_path, changed))["fast"]
+    assert (verdict.advice, verdict.status, verdict.headline) == (advice, 2, headline)
 
 
 def test_a_kernel_that_may_have_a_fix_is_no_reason_to_refuse(tmp_path: Path) -> None:
