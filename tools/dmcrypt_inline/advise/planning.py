@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from .looking import Found
 from .mappings import FLAGS, OPTIONS, as_options
-from .stored import TAB_WORDS, known
+from .stored import FIELD, TAB_WORDS, known
 
 REFRESHED = ("LUKS1", "LUKS2")  # the others would need all that they were opened with, or have another key each time
 Words = frozenset[str]
@@ -93,14 +92,14 @@ def with_words(crypttab: str, number: int, words: Words) -> str:
     lines = crypttab.split("\n")
     body = lines[number].rstrip("\r")
     end = lines[number][len(body) :]
-    fields = list(re.finditer(r"\S+", body))
+    fields = list(FIELD.finditer(body))
     has = [option for option in fields[3][0].split(",") if option not in ("", "none", "-")] if len(fields) > 3 else []
     kept = [option for option in has if option not in TAB_WORDS or TAB_WORDS[option] in words]
     kept += tab_options(words - known(has))
     if len(fields) > 3:
         body = body[: fields[3].start()] + (",".join(kept) or "none") + body[fields[3].end() :]
     elif kept:
-        body = body.rstrip() + (" none" if len(fields) < 3 else "") + " " + ",".join(kept)
+        body = body.rstrip(" \t\v\f\r") + (" none" if len(fields) < 3 else "") + " " + ",".join(kept)
     lines[number] = body + end
     return "\n".join(lines)
 

@@ -13,6 +13,7 @@ from .system import System
 CRYPTTAB = "/etc/crypttab"
 HEADER_WORDS = {header: word for word, (_, header, _) in OPTIONS.items()}
 TAB_WORDS = {tab: word for word, (_, _, tab) in OPTIONS.items() if tab} | {"allow-discards": DISCARD}  # systemd has two
+FIELD = re.compile(r"\S+", re.ASCII)  # of a line of crypttab: other spaces belong to it
 UNCHANGED = "surrogateescape"  # bytes that are no UTF-8 come out as they went in
 
 
@@ -30,6 +31,12 @@ class Line:
     def words(self) -> frozenset[str]:
         """The words of the table among its options."""
         return known(self.options)
+
+    @property
+    def uuid(self) -> str:
+        """The UUID that the source names, "" where it names none."""
+        said = re.fullmatch(r"(UUID=|/dev/disk/by-uuid/)(.*)", re.sub("[\"']", "", self.source))
+        return said[2].lower() if said else ""
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,7 @@ def parse_crypttab(text: str) -> list[Line]:
     """The lines of a crypttab that name a mapping."""
     found = []
     for number, line in enumerate(text.split("\n")):
-        fields = line.split()
+        fields = FIELD.findall(line)
         if len(fields) < 2 or fields[0].startswith("#"):
             continue
         fields += ["none", ""][len(fields) - 2 :]
@@ -136,8 +143,11 @@ def header_device(system: System, mapping: Mapping) -> str:
     return f"/dev/mapper/{label}" if label else f"/dev/{slaves[0]}"
 
 
-def _belongs(line: Line, mapping: Mapping) -> bool:
-    return line.name == mapping.name or bool(mapping.uuid and line.source == f"UUID={mapping.uuid}")
+def _line_of(lines: Iterable[Line], mapping: Mapping) -> Line | None:
+    """The line of a mapping: the one with its name, if not of another volume, or else one with its UUID."""
+    fitting = [line for line in lines if not (mapping.uuid and line.uuid) or line.uuid == mapping.uuid]
+    named = [line for line in fitting if line.name == mapping.name]
+    return next(iter(named + [line for line in fitting if mapping.uuid and line.uuid]), None)
 
 
 def look(system: System, mapping: Mapping, image: tuple[str, dict[str, str]]) -> Stored:
@@ -145,8 +155,7 @@ def look(system: System, mapping: Mapping, image: tuple[str, dict[str, str]]) ->
     lines = parse_crypttab(read_crypttab(system))
     place, texts = image
     copies = [line for name in initramfs.CRYPTTABS for line in parse_crypttab(texts.get(name, ""))]
-    copy = next((line for line in copies if _belongs(line, mapping)), None)
-    line = next((line for line in lines if _belongs(line, mapping)), None)
+    copy, line = _line_of(copies, mapping), _line_of(lines, mapping)
     header, hinders = None, ""
     commands = [system.read("/proc/cmdline") or ""]
     commands += [text for name, text in texts.items() if name.startswith(initramfs.COMMAND_LINES)]

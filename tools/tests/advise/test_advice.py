@@ -32,6 +32,7 @@ from dmcrypt_inline.common.paths import TOOLS
 
 LAPTOP = "debian-12-laptop"
 UUID = "11111111-2222-3333-4444-555555555555"
+NAME = "nvme0n1p3_crypt"
 ROOM = Path(looking.__file__).parent
 
 
@@ -369,8 +370,29 @@ def test_a_word_is_in_force_where_every_segment_has_it() -> None:
 
 
 def test_lines_of_crypttab_end_at_line_feeds_alone() -> None:
-    lines = stored.parse_crypttab("# a\u2028b\x0cc\x85\na b key discard\r\n\nc d\n")
+    lines = stored.parse_crypttab("# a\u2028b\x0cc\x85\na b key discard\r\n\nc\v/d\u00a0e\n")
     assert [(line.number, line.name, line.options) for line in lines] == [(1, "a", ("discard",)), (3, "c", ())]
+    assert lines[1].source == "/d\u00a0e"
+
+
+@pytest.mark.parametrize(
+    ("lines", "number"),
+    [
+        (f"rescue UUID={UUID} none\n{NAME} UUID={UUID} none", 1),
+        (f"{NAME} UUID={UUID[::-1]} none\nother UUID={UUID} none", 1),
+        (f'{NAME} UUID="{UUID[::-1]}" none', None),
+        (f"{NAME} /dev/disk/by-uuid/{UUID[::-1]} none", None),
+        (f"a /dev/sda none\nother /dev/disk/by-uuid/{UUID} none", 1),
+        (f"other UUID='{UUID.upper()}' none", 0),
+        (f"{NAME} PARTUUID={UUID[::-1]} none", 0),
+        (f"{NAME} /dev/x\u00a0y none", 0),
+    ],
+)
+def test_which_line_of_crypttab_is_meant(tmp_path: Path, lines: str, number: int | None) -> None:
+    system = machine(LAPTOP, tmp_path)
+    (tmp_path / "etc/crypttab").write_text(lines)
+    [found] = looking.look(system).found
+    assert (found.stored.line.number if found.stored.line else None) == number
 
 
 def test_a_header_s_flags() -> None:

@@ -609,6 +609,8 @@ def test_a_name_that_is_not_open(luks2: Cryptsetup, capsys: pytest.CaptureFixtur
         ("a b", {}, "a b"),
         ("a\x0c b key allow-discards", {"allow_discards"}, "a\x0c b key allow-discards"),
         ("a b key allow-discards,luks", {}, "a b key luks"),
+        ("a b\u00a0c key luks", {"no_read_workqueue"}, "a b\u00a0c key luks,no-read-workqueue"),
+        ("a b\u2003", {"no_read_workqueue"}, "a b\u2003 none no-read-workqueue"),
     ],
 )
 def test_a_line_of_crypttab(line: str, words: set[str], after: str) -> None:
