@@ -21,7 +21,7 @@ from . import judge, looking, planning
 from .judge import SET, TAKE_BACK, Verdict
 from .looking import Found
 from .planning import State
-from .stored import CRYPTTAB, UNCHANGED, parse_crypttab, read_crypttab
+from .stored import UNCHANGED, parse_crypttab, read_crypttab
 from .system import System, environment
 
 KEPT = "/var/lib/dmcrypt-inline"
@@ -48,9 +48,10 @@ class Person:
 
 @dataclass(frozen=True)
 class Change:
-    """What is to be done: calls of cryptsetup, and the text of crypttab before and after."""
+    """What is to be done: calls of cryptsetup, and the text of crypttab, which is `file`, before and after."""
 
     calls: Sequence[Sequence[str]]
+    file: str
     before: str
     after: str
 
@@ -62,8 +63,8 @@ class Change:
 
     def check(self, system: System) -> None:
         """Raise UserError where crypttab is to be changed, and is no longer what it was."""
-        if self.after != self.before != read_crypttab(system):
-            raise UserError(f"{system.path(CRYPTTAB)} was edited meanwhile: it was left as it is")
+        if self.after != self.before != read_crypttab(system, self.file):
+            raise UserError(f"{system.path(self.file)} was edited meanwhile: it was left as it is")
 
     def carry_out(self, system: System, person: Person) -> None:
         """Do it: what may fail for want of a passphrase comes first."""
@@ -73,7 +74,7 @@ class Change:
                 raise UserError(f"{join(argv)} ended with exit status {status}")
         self.check(system)
         if self.after != self.before:
-            _replace(system.path(CRYPTTAB), self.after.encode(errors=UNCHANGED))
+            _replace(system.path(self.file), self.after.encode(errors=UNCHANGED))
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def apply(system: System, name: str, person: Person) -> None:
     text, line = _crypttab(system, found), found.stored.line
     number = line.number if line and new.tab != old.tab else None
     changed = text if number is None else planning.with_words(text, number, new.tab or frozenset())
-    change = Change(planning.refreshes(found, old, new), text, changed)
+    change = Change(planning.refreshes(found, old, new), found.stored.file, text, changed)
     left = planning.by_hand(found, old, new, verdict.flags)
     if not change.calls and changed == text:
         why = [f"{name}: there is nothing here that could be changed", *verdict.reasons, *left]
@@ -129,7 +130,9 @@ def apply(system: System, name: str, person: Person) -> None:
         change.carry_out(system, person)
         seen = _prove(system, name, new)
     except UserError as error:
-        if planning.now(_one(system, name)[0]) != old or (changed != text and read_crypttab(system) != text):
+        if planning.now(_one(system, name)[0]) != old or (
+            changed != text and read_crypttab(system, change.file) != text
+        ):
             raise UserError(f"{error}\n  advise --undo {name} takes back what was changed") from error
         _forget(place)
         raise
@@ -149,9 +152,9 @@ def undo(system: System, name: str, person: Person) -> None:
     text = changed = _crypttab(system, found)
     if line and new.tab is not None and new.tab != old.tab:
         changed = planning.line_back(text, line.number, new.tab, kept.line or "", kept.after.tab or frozenset())
-    change = Change(planning.refreshes(found, old, new), text, changed)
+    change = Change(planning.refreshes(found, old, new), found.stored.file, text, changed)
     lines = [join(argv) for argv in change.calls]
-    lines += [f"{CRYPTTAB}: {after}" for before, after in change.lines if before != after]
+    lines += [f"{change.file}: {after}" for before, after in change.lines if before != after]
     _confirm(person, f"{name}: back to {_summary(new)}", lines)
     with _told(f"cannot note in {place} what is to be changed; nothing was changed"):
         (place / WHOLE).unlink(missing_ok=True)
@@ -193,9 +196,9 @@ def _tell(name: str, state: State, left: Sequence[str], person: Person) -> None:
 
 def _crypttab(system: System, found: Found) -> str:
     """The text of crypttab, with the line that was found where it was found."""
-    text, line = read_crypttab(system), found.stored.line
+    text, line = read_crypttab(system, found.stored.file), found.stored.line
     if line and line not in parse_crypttab(text):
-        raise UserError(f"{system.path(CRYPTTAB)} was edited just now: nothing was changed")
+        raise UserError(f"{system.path(found.stored.file)} was edited just now: nothing was changed")
     return text
 
 

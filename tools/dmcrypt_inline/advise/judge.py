@@ -237,10 +237,10 @@ def _conflicts(found: Found, forced: frozenset[str]) -> tuple[str, ...]:
         texts.append(f"stored, but not in force now: {said(coming)}")
     tab = stored.line.words if stored.line else frozenset()
     if stored.in_image is not None and stored.in_image != tab:
-        text = f"the initramfs has {said(stored.in_image)}, /etc/crypttab {said(tab)}"
+        text = f"the initramfs has {said(stored.in_image)}, {stored.file} {said(tab)}"
         texts.append(f"{text}: {planning.rebuild(found)}")
     if stored.command_line is not None and stored.line and stored.command_line != tab:
-        text = f"the kernel's command line ({said(stored.command_line)}) comes before /etc/crypttab"
+        text = f"the kernel's command line ({said(stored.command_line)}) comes before {stored.file}"
         texts.append(f"{text} ({said(tab)})")
     return tuple(texts)
 
@@ -274,8 +274,8 @@ def _with_commands(found: Found, verdict: Verdict) -> Verdict:
     left = planning.by_hand(found, old, new, verdict.flags)
     reasons = list(verdict.reasons)
     if new.tab != old.tab:
-        do.append(f"/etc/crypttab, options of {verdict.name}: {_options(new)}")
-        undo.append(f"/etc/crypttab, options of {verdict.name}: {_options(old)}")
+        do.append(f"{found.stored.file}, options of {verdict.name}: {_options(new)}")
+        undo.append(f"{found.stored.file}, options of {verdict.name}: {_options(old)}")
     elif new.header is None and old.tab is None and not left:
         verb = "take it from" if verdict.advice == TAKE_BACK else "give it to"
         reasons.append(f"no header and no line in /etc/crypttab has this: {verb} whatever opens the mapping")

@@ -62,7 +62,7 @@ def _stored(found: Found) -> str:
     stored = found.stored
     places = {
         "header": stored.header,
-        "/etc/crypttab": stored.line.words if stored.line else None,
+        stored.file: stored.line.words if stored.line else None,
         "initramfs": stored.in_image,
         "kernel command line": stored.command_line,
     }

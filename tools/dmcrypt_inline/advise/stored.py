@@ -11,6 +11,7 @@ from .mappings import DISCARD, OPTIONS, Mapping
 from .system import System
 
 CRYPTTAB = "/etc/crypttab"
+CRYPTTABS = ("/etc/crypttab.initramfs", CRYPTTAB)  # the first is mkinitcpio's, whose initramfs has it as /etc/crypttab
 HEADER_WORDS = {header: word for word, (_, header, _) in OPTIONS.items()}
 TAB_WORDS = {tab: word for word, (_, _, tab) in OPTIONS.items() if tab} | {"allow-discards": DISCARD}  # systemd has two
 FIELD = re.compile(r"\S+", re.ASCII)  # of a line of crypttab: other spaces belong to it
@@ -43,12 +44,13 @@ class Line:
 class Stored:
     """Words of the table by where they are stored; None where there is no such place, or it was not seen.
 
-    `line`: of /etc/crypttab. `image`: the initramfs that opens the mapping, "" where none that was seen does.
-    `hinders`: what the header has that is not to be touched, such as an unfinished reencryption.
+    `line`: of crypttab, which is `file`. `image`: the initramfs that opens the mapping, "" where none that was seen
+    does. `hinders`: what the header has that is not to be touched, such as an unfinished reencryption.
     """
 
     header: frozenset[str] | None = None
     line: Line | None = None
+    file: str = CRYPTTAB
     command_line: frozenset[str] | None = None
     in_image: frozenset[str] | None = None
     image: str = ""
@@ -73,14 +75,14 @@ def known(options: Iterable[str]) -> frozenset[str]:
     return frozenset(TAB_WORDS[option] for option in options if option in TAB_WORDS)
 
 
-def read_crypttab(system: System) -> str:
-    """The text of /etc/crypttab, every byte of it, "" where there is none or it cannot be read."""
+def read_crypttab(system: System, file: str) -> str:
+    """The text of a crypttab, every byte of it, "" where there is none or it cannot be read."""
     try:
-        return system.path(CRYPTTAB).read_bytes().decode(errors=UNCHANGED)
+        return system.path(file).read_bytes().decode(errors=UNCHANGED)
     except FileNotFoundError:
         return ""
     except OSError as error:
-        system.miss(f"crypttab: {CRYPTTAB}: {error.strerror}")
+        system.miss(f"crypttab: {file}: {error.strerror}")
         return ""
 
 
@@ -152,10 +154,11 @@ def _line_of(lines: Iterable[Line], mapping: Mapping) -> Line | None:
 
 def look(system: System, mapping: Mapping, image: tuple[str, dict[str, str]]) -> Stored:
     """What is stored for a mapping. `image`: what initramfs.look gave."""
-    lines = parse_crypttab(read_crypttab(system))
+    lines = {file: _line_of(parse_crypttab(read_crypttab(system, file)), mapping) for file in CRYPTTABS}
+    file = next((file for file in CRYPTTABS if lines[file]), CRYPTTAB)
     place, texts = image
     copies = [line for name in initramfs.CRYPTTABS for line in parse_crypttab(texts.get(name, ""))]
-    copy, line = _line_of(copies, mapping), _line_of(lines, mapping)
+    copy, line = _line_of(copies, mapping), lines[file]
     header, hinders = None, ""
     commands = [system.read("/proc/cmdline") or ""]
     commands += [text for name, text in texts.items() if name.startswith(initramfs.COMMAND_LINES)]
@@ -171,6 +174,7 @@ def look(system: System, mapping: Mapping, image: tuple[str, dict[str, str]]) ->
     return Stored(
         header=header,
         line=line,
+        file=file,
         command_line=said if named or not (line or copy) else None,  # a crypttab comes before what names no volume
         in_image=copy.words if copy else None,
         image=place if copy else "",

@@ -173,6 +173,26 @@ def test_an_initramfs_with_a_copy_of_crypttab_is_to_be_made_again(
         assert luks1.told[-1] == f"left to do by hand, for the next boot: {command}"
 
 
+def test_the_crypttab_of_mkinitcpio_s_initramfs_is_the_one_that_counts(luks1: Cryptsetup, tmp_path: Path) -> None:
+    line, tab = "data /dev/md0 none luks", tmp_path / "etc/crypttab.initramfs"
+    before = (tmp_path / "etc/crypttab").read_bytes()
+    for name, content in (
+        ("usr/lib/modules/5.15.0-91-generic/pkgbase", b"linux"),
+        ("boot/initramfs-linux.img", archive(**{"etc/crypttab": f"{line},discard\n"})),
+        ("etc/crypttab.initramfs", f"{line}\n".encode()),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    [verdict] = judge.judge(looking.look(luks1.system))
+    text = "the initramfs has allow_discards, /etc/crypttab.initramfs no flags: mkinitcpio -P"
+    assert text in verdict.conflicts
+    assert verdict.do[1:] == ("/etc/crypttab.initramfs, options of data: no-write-workqueue", "mkinitcpio -P")
+    applying.apply(luks1.system, "data", luks1.person())
+    assert tab.read_text() == f"{line},no-write-workqueue\n"
+    applying.undo(luks1.system, "data", luks1.person())
+    assert (tab.read_text(), (tmp_path / "etc/crypttab").read_bytes()) == (f"{line}\n", before)
+
+
 def test_a_key_that_is_not_in_the_keyring_stays_out_of_it(tmp_path: Path) -> None:
     changed = {":64:logon:cryptsetup:11111111-2222-3333-4444-555555555555-d0": "0" * 128}
     luks2 = Cryptsetup(machine("debian-12-laptop", tmp_path, changed))
