@@ -34,6 +34,7 @@ def look(system: System, release: str) -> tuple[str, dict[str, str]]:
         except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error, subprocess.SubprocessError) as error:
             system.miss(f"initramfs: {place}: {error}")
             return "", {}
+    system.miss("initramfs: none of this kernel is in /boot under a name that is known here")
     return "", {}
 
 

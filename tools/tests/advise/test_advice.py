@@ -6,6 +6,8 @@ import argparse
 import gzip
 import json
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -215,6 +217,25 @@ def test_the_algorithm_of_a_cipher(cipher: str, wanted: str) -> None:
 def test_a_defect_ends_where_it_was_mended(version: str, has: bool) -> None:
     [freed] = [defect for defect in kernel.defects() if "CVE-2024-26718" in defect.what]
     assert kernel.affected(freed, kernel.parse_version(version)) is has
+
+
+def test_an_image_that_is_nowhere_is_not_seen(tmp_path: Path) -> None:
+    system = System(tmp_path)
+    (tmp_path / "boot").mkdir()
+    (tmp_path / "boot/booster-linux.img").write_bytes(b"x")
+    assert initramfs.look(system, "1") == ("", {})
+    assert "none of this kernel is in /boot" in system.unseen[0]
+
+
+@pytest.mark.parametrize("packer", [["zstd"], ["lz4"], ["lz4", "-l"], ["xz"], ["xz", "--format=lzma"], ["gzip"]])
+def test_every_kind_of_compression_is_read(packer: list[str]) -> None:
+    if not shutil.which(packer[0]):
+        pytest.skip(f"there is no {packer[0]}")
+    early = archive(**{"kernel/x86/microcode/AuthenticAMD.bin": "x"}) + b"\0" * 512
+    inner = archive(**{"init": "#!", "etc/crypttab": "a b\n", "etc/cmdline.d/90crypt.conf": "rd.luks.uuid=x"})
+    packed = subprocess.run([*packer, "-c"], input=inner, capture_output=True, check=True).stdout
+    found = {"etc/crypttab": "a b\n", "etc/cmdline.d/90crypt.conf": "rd.luks.uuid=x"}
+    assert initramfs.texts(early + packed) == initramfs.texts(packed) == found
 
 
 def test_a_damaged_image_is_not_seen(tmp_path: Path) -> None:
