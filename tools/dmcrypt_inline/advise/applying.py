@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -31,9 +32,20 @@ YES = "yes"
 
 
 def call_on_terminal(argv: Sequence[str]) -> int:
-    """Run a program that may ask for a passphrase: the terminal is its own. Returns its exit status."""
-    with _told(f"cannot run {argv[0]}"):
-        return subprocess.run(argv, env=environment(), check=False).returncode
+    """Run a program that may ask for a passphrase: the terminal is its own. Returns its exit status.
+
+    It is waited for whatever is typed: an interrupt is its own first, and ours once it has ended.
+    """
+    interrupts: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))  # which no program inherits
+    try:
+        with _told(f"cannot run {argv[0]}"):
+            status = subprocess.run(argv, env=environment(), check=False).returncode
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupts:
+        raise KeyboardInterrupt
+    return status
 
 
 @dataclass(frozen=True)
@@ -129,11 +141,15 @@ def apply(system: System, name: str, person: Person) -> None:
     try:
         change.carry_out(system, person)
         seen = _prove(system, name, new)
-    except UserError as error:
+    except (UserError, KeyboardInterrupt) as error:
         if planning.now(_one(system, name)[0]) != old or (
             changed != text and read_crypttab(system, change.file) != text
         ):
-            raise UserError(f"{error}\n  advise --undo {name} takes back what was changed") from error
+            back = f"advise --undo {name} takes back what was changed"
+            if isinstance(error, UserError):
+                raise UserError(f"{error}\n  {back}") from error
+            person.say(f"interrupted: {back}")
+            raise
         _forget(place)
         raise
     with _told(f"{name} was changed, but that cannot be noted in {place}"):

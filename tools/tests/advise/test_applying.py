@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import stat
 import subprocess
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -543,6 +545,31 @@ def test_without_cryptsetup_nothing_stays_kept(
     with pytest.raises(UserError, match="cannot run cryptsetup: No such file"):
         applying.apply(luks1.system, "data", replace(luks1.person(), call=applying.call_on_terminal))
     assert (files(tmp_path), list((tmp_path / KEPT).iterdir())) == (before, [])
+
+
+def test_cryptsetup_ends_by_itself_when_interrupted(tmp_path: Path) -> None:
+    before, interrupt = signal.getsignal(signal.SIGINT), threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+    interrupt.start()
+    with pytest.raises(KeyboardInterrupt):
+        applying.call_on_terminal(["sh", "-c", f"sleep 0.8; : >{tmp_path}/whole"])
+    assert (tmp_path / "whole").exists()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize(("at", "left"), [(1, False), (2, True)])
+def test_an_interrupt_leaves_nothing_or_the_way_back(luks2: Cryptsetup, tmp_path: Path, at: int, left: bool) -> None:
+    def call(argv: Sequence[str]) -> int:
+        if len(luks2.calls) + 1 == at:
+            raise KeyboardInterrupt
+        return luks2.call(argv)
+
+    with pytest.raises(KeyboardInterrupt):
+        applying.apply(luks2.system, NAME, replace(luks2.person(), call=call))
+    assert (tmp_path / KEPT / NAME).exists() == left
+    assert (luks2.told[-1] == f"interrupted: advise --undo {NAME} takes back what was changed") == left
+    if left:
+        applying.undo(luks2.system, NAME, luks2.person())
+        assert luks2.said[TABLE].split()[9:] == ["1", "allow_discards"]
 
 
 @pytest.mark.parametrize("answer", ["", "y", "YES"])
