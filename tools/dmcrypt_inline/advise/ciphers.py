@@ -11,6 +11,8 @@ from .system import System
 # A driver of the kind "simd" hands a request to cryptd only where the FPU's registers are in use by what it
 # interrupted (crypto/simd.c): never in the task that submits a write, which is where no_write_workqueue encrypts.
 SYNC, SIMD, ASYNC = "synchronous", "synchronous unless the FPU is busy", "asynchronous"
+# A cipher in C, a block at a time, in a template or by itself; what hashes beside it does not matter.
+PLAIN = re.compile(r"(^|(?<!mac)\()(\w+-generic|aes-lib|aes-fixed-time)\b")
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def serving(system: System, cipher: str) -> Driver | None:
     if not fitting:
         return None
     best = max(fitting, key=lambda it: it.priority)
-    return Driver(best.driver, _kind(best, entries), best.priority, "generic" in best.driver)
+    return Driver(best.driver, _kind(best, entries), best.priority, bool(PLAIN.search(best.driver)))
 
 
 def _kind(entry: _Entry, entries: Sequence[_Entry]) -> str:

@@ -211,6 +211,30 @@ def test_the_algorithm_of_a_cipher(cipher: str, wanted: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("driver", "plain"),
+    [
+        ("xts(ecb(aes-generic))", True),
+        ("xts(ecb(aes-lib))", True),
+        ("cryptd(xts(ecb(aes-fixed-time)))", True),
+        ("essiv(cbc(aes-generic),sha256-generic)", True),
+        ("adiantum(xchacha12-generic,aes-generic,nhpoly1305-generic)", True),
+        ("xts-aes-lib", False),
+        ("xts-aes-aesni", False),
+        ("xts(ecb-aes-aesni)", False),
+        ("essiv(cbc-aes-aesni,sha256-generic)", False),
+        ("authenc(hmac(sha256-generic),xts-aes-aesni)", False),
+        ("adiantum(xchacha12-simd,aes-generic,nhpoly1305-generic)", False),
+    ],
+)
+def test_which_drivers_use_no_instructions_for_their_cipher(tmp_path: Path, driver: str, plain: bool) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/crypto").write_text(f"name : xts(aes)\ndriver : {driver}\n")
+    served = ciphers.serving(System(tmp_path), "aes-xts-plain64")
+    assert served
+    assert served.plain is plain
+
+
+@pytest.mark.parametrize(
     ("version", "has"),
     [("5.8", False), ("5.9", True), ("5.10.262", True), ("5.15.169", False), ("6.6.17", True), ("6.8", False)],
 )
