@@ -72,15 +72,21 @@ def files(place: Path) -> dict[str, bytes]:
 
 
 def test_luks2_keeps_every_flag_where_it_was_and_is_taken_back(luks2: Cryptsetup, tmp_path: Path) -> None:
-    before, said = files(tmp_path), dict(luks2.said)
-    applying.apply(luks2.system, NAME, luks2.person(key_file="/etc/keys/data"))
+    before, said, kept = files(tmp_path), dict(luks2.said), tmp_path / KEPT
+    kept.mkdir(parents=True)
+    kept.chmod(0o777)
+    umask = os.umask(0)
+    try:
+        applying.apply(luks2.system, NAME, luks2.person(key_file="/etc/keys/data"))
+    finally:
+        os.umask(umask)
     key = ["--key-file", "/etc/keys/data"]
     assert luks2.calls == [
         ["cryptsetup", "refresh", NAME, "--persistent", READ, WRITE, *key],
         ["cryptsetup", "refresh", NAME, "--allow-discards", READ, WRITE, *key],
     ]
-    kept = tmp_path / "var/lib/dmcrypt-inline"
-    assert [stat.S_IMODE(place.stat().st_mode) for place in (kept, kept / NAME)] == [0o700, 0o700]
+    modes = [stat.S_IMODE(place.stat().st_mode) for place in (kept, kept / NAME, kept / NAME / "state.json")]
+    assert modes == [0o700, 0o700, 0o600]
     with pytest.raises(UserError, match="nothing was changed"):
         applying.apply(luks2.system, NAME, luks2.person())
     applying.undo(luks2.system, NAME, luks2.person())

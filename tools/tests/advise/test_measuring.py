@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import pytest
 from machines import machine
 
-from dmcrypt_inline.advise import command, measuring
+from dmcrypt_inline.advise import command, looking, measuring
+from dmcrypt_inline.advise.mappings import FLAGS, READ, WRITE
 from dmcrypt_inline.advise.measuring import LOADS, ROUNDS, Sample
 
 
@@ -30,6 +32,25 @@ def test_the_verdict_follows_the_interval(ratios: list[float], told: str) -> Non
     said = measuring.line(LOADS[0], rounds(ratios)).splitlines()
     assert said[1].endswith(f"with no_read_workqueue: {told}")
     assert max(map(len, said)) <= 80
+
+
+def test_the_disk_is_only_read_and_writes_go_to_a_ram_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[list[str], str]] = []
+    monkeypatch.setattr(measuring, "_run", lambda argv, given="": calls.append((argv, given)))
+    [found] = looking.look(machine("debian-12-laptop", tmp_path)).found
+    with ExitStack() as stack:
+        monkeypatch.setattr(measuring, "_ram_disk", lambda: nullcontext("/dev/ram0"))
+        made = measuring._devices(stack, found, frozenset(FLAGS), lambda _: None)
+    created = [("--readonly" in argv, given.split()) for argv, given in calls if argv[:2] == ["dmsetup", "create"]]
+    assert [len(names) for names in made.values()] == [2, 2]
+    assert [(read_only, words[6], words[-1] if words[8] != "0" else "") for read_only, words in created] == [
+        (True, "259:3", ""),
+        (True, "259:3", READ),
+        (False, "/dev/ram0", ""),
+        (False, "/dev/ram0", WRITE),
+    ]
+    assert len({words[4] for _, words in created}) == 1
+    assert sum(argv[1] == "remove" for argv, _ in calls) == 4
 
 
 def test_the_interval_leaves_one_round_out_at_each_end() -> None:
