@@ -42,6 +42,7 @@ OF_SECTORS = (
     "data_same_at_all_sizes",
     "data_same_in_all_modes",
     "eboiv_encrypts_the_offset",
+    "keys_leave_memory",
     "keys_wiped_and_set",
     "reads_go_on_in_kcryptd",
 )

@@ -256,9 +256,10 @@ TARGETS: dict[str, Target] = {
             fragments=linux_fragments() | {NATIVE: USER_MODE},
             mend=TOOLS / "targets" / "linux-5.8" / "native.patch",
             lacks=("polled_io_ends", "zoned_writes_stay_in_order"),
-            lacks_natively=(  # fault injection, kmemleak, the memory controller
+            lacks_natively=(  # fault injection, kmemleak, /dev/mem, the memory controller
                 "empty_pools_keep_data",
                 "failed_requests_leave_nothing",
+                "keys_leave_memory",
                 "late_completions",
                 "reads_without_memory_fail_or_have_data",
                 "swap_over_crypt",
