@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -96,6 +98,24 @@ def test_user_mode_linux_is_told_where_and_what(kernel: Kernel, tmp_path: Path) 
     assert lines == ["nothing.sh"]
     assert "up" in result.console.read_text()
     assert Machine(None, native, {}, "kvm").accel() == "native"  # type: ignore[arg-type]
+
+
+def test_each_user_mode_linux_with_one_cpu_keeps_to_one_of_the_host(kernel: Kernel, tmp_path: Path) -> None:
+    native = user_mode(kernel, 'sleep 1; taskset -cp $$ >"$SHARE/output"; echo 0 >"$SHARE/status"')
+
+    def affinity(number: int, cpus: int) -> str:
+        out, lines = tmp_path / f"run-{number}", list[str]()
+        run_guest(
+            native, "nothing.sh", name="test", out=out, accel="native", timeout=20, cpus=cpus, on_line=lines.append
+        ).require_success()
+        return lines[0].rpartition(" ")[2]
+
+    here = sorted(os.sched_getaffinity(0))
+    with ThreadPoolExecutor(2) as pool:
+        seen = list(pool.map(affinity, range(2), (1, 1)))
+    assert sorted(seen) == sorted(str(cpu) for cpu in (here * 2)[:2])
+    ours = subprocess.run(["sh", "-c", "taskset -cp $$"], capture_output=True, text=True, check=True).stdout
+    assert affinity(2, 2) == ours.strip().rpartition(" ")[2]
 
 
 def test_a_guest_that_is_stopped_cannot_complain_of_that(kernel: Kernel, tmp_path: Path) -> None:
