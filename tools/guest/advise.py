@@ -13,7 +13,7 @@ import sys
 import tarfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -23,6 +23,7 @@ from dmcrypt_inline.advise.command import main as program
 
 RESULTS = Path(sys.argv[1])
 NULLB = Path("/sys/kernel/config/nullb")
+NVMET = Path("/sys/kernel/config/nvmet")
 CRYPTTAB = Path("/etc/crypttab")
 KEY = Path("/dev/shm/key")
 PASSPHRASE = Path("/dev/shm/passphrase")
@@ -69,6 +70,62 @@ def disk(name: str, mib: int = 32, **attributes: int) -> Iterator[str]:
     finally:
         (place / "power").write_text("0")
         place.rmdir()
+
+
+@contextmanager
+def nvme(device: str) -> Iterator[str]:
+    """An NVMe controller with this device for a namespace, both ends in this kernel."""
+    name = f"nqn.2026-11.example:{Path(device).name}"
+    target, link = NVMET / "subsystems" / name, NVMET / "ports" / "1" / "subsystems" / name
+    namespace = target / "namespaces" / "1"
+    namespace.mkdir(parents=True)
+    if not (port := NVMET / "ports" / "1").exists():
+        port.mkdir()
+        (port / "addr_trtype").write_text("loop")
+    for attribute, value in ((target / "attr_allow_any_host", "1"), (namespace / "device_path", device)):
+        attribute.write_text(value)
+    (namespace / "enable").write_text("1")
+    link.symlink_to(target)
+    with Path("/dev/nvme-fabrics").open("r+b", buffering=0) as fabrics:
+        fabrics.write(f"transport=loop,nqn={name}".encode())
+        [number] = re.findall(rb"instance=(\d+)", fabrics.read(100))
+    controller = f"nvme{int(number)}"
+    try:
+        yield waited_for(Path("/dev", f"{controller}n1"))
+    finally:
+        Path("/sys/class/nvme", controller, "delete_controller").write_text("1")
+        link.unlink()
+        namespace.rmdir()
+        target.rmdir()
+
+
+def waited_for(place: Path) -> str:
+    """A device that the kernel is about to make."""
+    for _ in range(100):
+        if place.exists():
+            break
+        time.sleep(0.1)
+    return str(place)
+
+
+@contextmanager
+def raid1(devices: Sequence[str]) -> Iterator[str]:
+    """A RAID 1 of them, as mdadm --build --assume-clean makes it."""
+    Path("/sys/module/md_mod/parameters/new_array").write_text("md_safe")
+    place = Path("/sys/block/md_safe/md")
+    kib = min(int(Path("/sys/class/block", Path(each).name, "size").read_text()) for each in devices) // 2
+    for attribute, value in (("metadata_version", "none"), ("level", "raid1"), ("raid_disks", len(devices))):
+        (place / attribute).write_text(str(value))
+    for slot, each in enumerate(Path(device).name for device in devices):
+        (place / "new_dev").write_text(Path("/sys/class/block", each, "dev").read_text())
+        (place / f"dev-{each}" / "size").write_text(str(kib))
+        (place / f"dev-{each}" / "slot").write_text(str(slot))
+    for attribute, value in (("component_size", kib), ("resync_start", "none"), ("array_state", "active")):
+        (place / attribute).write_text(str(value))
+    try:
+        yield waited_for(Path("/dev/md_safe"))
+    finally:
+        (place / "array_state").write_text("clear")
 
 
 @contextmanager
@@ -253,20 +310,27 @@ def layers_are_walked_down_to_the_disk_that_rotates() -> None:
 
 
 @claim
-def a_file_system_above_layers_is_named() -> None:
+def a_file_system_on_lvm_on_crypt_on_raid_on_nvme_is_named() -> None:
     with ExitStack() as stack:
-        device = stack.enter_context(disk("d"))
-        table = f"0 {32 * MIB} linear {device} 0"
-        below = stack.enter_context(mapped("vg-pv", table))
+        disks = [stack.enter_context(nvme(stack.enter_context(disk(name)))) for name in ("one", "two")]
+        names = [Path(each).name for each in disks]
+        below = stack.enter_context(raid1(disks))
         luks_format(below, "--type", "luks2")
         stack.enter_context(opened("volume", below))
-        above = stack.enter_context(mapped("vg-home", f"0 {8 * MIB} linear /dev/mapper/volume 0"))
+        table = f"0 {8 * MIB} linear /dev/mapper/volume 0"
+        above = stack.enter_context(mapped("group-home", table, "--uuid", f"LVM-{'0' * 64}"))
         run("mkfs.ext4", "-q", above)
         Path("/dev/shm/mnt").mkdir()
         run("mount", above, "/dev/shm/mnt")
         stack.callback(run, "umount", "/dev/shm/mnt")
-        expect("volume", advice="set", flags=BOTH, disks=[Path(device).name])
-        same("named", True, "for /dev/shm/mnt (ext4) on vg-home" in (RESULTS / "volume.txt").read_text())
+        expect("volume", advice="set", flags=BOTH, disks=names)
+        screen = (RESULTS / "volume.txt").read_text()
+        same("use", True, "for /dev/shm/mnt (ext4) on group-home" in screen)
+        same("media", 2, sum(f"{name}: NVMe, not rotational" in screen for name in names))
+        act("--apply", "volume")
+        same("in force", BOTH, flags("volume"))
+        act("--undo", "volume")
+        same("in force", [], flags("volume"))
 
 
 @claim
