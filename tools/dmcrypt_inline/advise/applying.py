@@ -174,8 +174,12 @@ def undo(system: System, name: str, person: Person) -> None:
     _confirm(person, f"{name}: back to {_summary(new)}", lines)
     with _told(f"cannot note in {place} what is to be changed; nothing was changed"):
         (place / WHOLE).unlink(missing_ok=True)
-    change.carry_out(system, person)
-    seen = _prove(system, name, new)
+    try:
+        change.carry_out(system, person)
+        seen = _prove(system, name, new)
+    except KeyboardInterrupt:
+        person.say(f"interrupted: advise --undo {name} goes on with it")
+        raise
     _forget(place)
     _tell(name, seen, planning.by_hand(found, old, new, old.table - new.table), person)
 

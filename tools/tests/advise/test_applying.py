@@ -578,6 +578,19 @@ def test_an_interrupt_leaves_nothing_or_the_way_back(luks2: Cryptsetup, tmp_path
         assert luks2.said[TABLE].split()[9:] == ["1", "allow_discards"]
 
 
+def test_an_interrupted_undo_goes_on(luks2: Cryptsetup, tmp_path: Path) -> None:
+    def call(argv: Sequence[str]) -> int:
+        raise KeyboardInterrupt
+
+    applying.apply(luks2.system, NAME, luks2.person())
+    with pytest.raises(KeyboardInterrupt):
+        applying.undo(luks2.system, NAME, replace(luks2.person(), call=call))
+    assert luks2.told[-1] == f"interrupted: advise --undo {NAME} goes on with it"
+    applying.undo(luks2.system, NAME, luks2.person())
+    assert luks2.said[TABLE].split()[9:] == ["1", "allow_discards"]
+    assert not (tmp_path / KEPT / NAME).exists()
+
+
 @pytest.mark.parametrize("answer", ["", "y", "YES"])
 def test_nothing_is_done_without_the_word(luks2: Cryptsetup, tmp_path: Path, answer: str) -> None:
     before = files(tmp_path)
