@@ -49,6 +49,7 @@ def run_advice(guests: Guests, module: Module, images: Path) -> TestResult:
         env={"PYTHON": os.path.realpath(sys.executable)},  # not that of a virtual environment: it has more
         cpus=1,
         memory=guests.memory,
+        kernel_args=("kmemleak=off",),
         on_line=guests.on_line,
     )
     said = guest.results / "advise.ktap"
