@@ -36,7 +36,7 @@ from .request import EMULATED, Add, Request
 ACCELERATORS = (*EMULATED, UNACCELERATED)
 # What make test runs on a stacked queue: the tests of what happens to a sector. The queue below has had the others.
 OF_SECTORS = (
-    "dm-crypt",
+    "regressions",
     "aes_xts_is_that_of_openssl",
     "authenticated_data_same_in_all_modes",
     "data_same_at_all_sizes",

@@ -63,9 +63,9 @@ class Target:
     tested, `in_package` that its driver is the one for its kernels in the package (see package.py).
 
     Of kernels only: `source` is the file that variants replace, `beside` those of further modules that come with
-    it; `fragments` maps a flavour to its config fragments, later ones winning; `mend` is a patch without which kernels
-    do not run on every host, for the sources that they are built from alone, `measuring` a directory of patches for
-    those of the flavour MEASURED; `has_flags` says that the base knows the flags, the queue being fixes; `defects`
+    it; `fragments` maps a flavour to its config fragments, later ones winning; `mend` is a patch that User-Mode Linux
+    needs, for the sources that kernels are built from alone, `measuring` a directory of patches for those of the
+    flavour MEASURED; `has_flags` says that the base knows the flags, the queue being fixes; `defects`
     names the kselftests that find the base wrong, `defects_natively` those that do in the NATIVE flavour, where that
     is not the `tested` one; `lacks` those that have nothing to test in this kernel, or "test:claim" where it does
     otherwise, base and queue alike, and `lacks_natively` those that need what its NATIVE flavour has not: only they
@@ -296,6 +296,7 @@ TARGETS: dict[str, Target] = {
                 ),
                 MEASURED: (CONFIG / "measured.config",),
             },
+            mend=TOOLS / "targets" / "linux-7.3" / "native.patch",
             measuring=TOOLS / "bench-native" / "linux-7.3",
             has_flags=True,
             defects=(
