@@ -4,6 +4,7 @@ a program printed, `==> /path/ <==` for a directory with nothing in it."""
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -36,6 +37,18 @@ def load(text: str, place: Path, *, is_root: bool = True) -> System:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content)
     return System(place, recorded, is_root)
+
+
+def unified(**sections: bytes) -> bytes:
+    """An image for the firmware as systemd-stub has it, but for its program: each section behind the table."""
+    begin = 0x40 + 24 + 16 + 40 * len(sections)
+    head = b"MZ".ljust(0x3C, b"\0") + struct.pack("<I4sHH12xHH16x", 0x40, b"PE\0\0", 0x8664, len(sections), 16, 0)
+    body = b""
+    for name, data in sections.items():
+        kept = data.ljust(-(-len(data) // 512) * 512, b"\0")
+        head += struct.pack("<8s4I16x", f".{name}".encode(), len(data), 0, len(kept), begin + len(body))
+        body += kept
+    return head + body
 
 
 def archive(**files: str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import struct
 import subprocess
 import zlib
 from collections.abc import Iterator
@@ -14,14 +15,18 @@ from .system import SECONDS, System
 CRYPTTABS = ("cryptroot/crypttab", "etc/crypttab", "etc/crypttab.initramfs")
 COMMAND_LINES = "etc/cmdline.d/"
 PLACES = ("/boot/initrd.img-{}", "/boot/initramfs-{}.img", "/boot/initrd-{}")
+DAMAGED = (OSError, EOFError, ValueError, lzma.LZMAError, struct.error, zlib.error)
 PACKAGE = "/usr/lib/modules/{}/pkgbase"  # Arch Linux names the initramfs after the kernel's package
+UNIFIED = ("/efi/EFI/Linux", "/boot/EFI/Linux", "/boot/efi/EFI/Linux")  # where images for the firmware lie, *.efi
 HEADER = 110  # bytes of a file's header in the format "newc", each number eight hexadecimal digits from byte 6 on
 
 
 def look(system: System, release: str) -> tuple[str, dict[str, str]]:
     """The path of the running kernel's initramfs and its texts by name; ("", {}) where there is none to be read."""
     names = [release, *filter(None, [system.word(PACKAGE.format(release))])]
-    for place in (pattern.format(name) for name in names for pattern in PLACES):
+    places = [pattern.format(name) for name in names for pattern in PLACES]
+    places += [f"{place}/{name}" for place in UNIFIED for name in system.names(place) if name.endswith(".efi")]
+    for place in places:
         try:
             packed = system.path(place).read_bytes()
         except FileNotFoundError:
@@ -30,12 +35,35 @@ def look(system: System, release: str) -> tuple[str, dict[str, str]]:
             system.miss(f"initramfs: {place}: {error.strerror}")
             return "", {}
         try:
-            return place, texts(packed)
-        except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error, subprocess.SubprocessError) as error:
+            if not place.endswith(".efi"):
+                return place, texts(packed)
+            parts = sections(packed)
+            if parts.get(".uname", b"").decode().strip("\0\n") == release:
+                line = parts.get(".cmdline", b"").decode(errors="replace").strip("\0\n")
+                return place, {**texts(parts.get(".initrd", b"")), f"{COMMAND_LINES}{place}": line}
+        except (*DAMAGED, subprocess.SubprocessError) as error:
             system.miss(f"initramfs: {place}: {error}")
             return "", {}
     system.miss("initramfs: none of this kernel is in /boot under a name that is known here")
     return "", {}
+
+
+def sections(image: bytes) -> dict[str, bytes]:
+    """The parts of a unified kernel image, which is a program for the firmware (PE/COFF), the first of each name.
+
+    Raises ValueError and struct.error where it is none, or not whole.
+    """
+    [at] = struct.unpack_from("<I", image, 0x3C)
+    if image[at : at + 4] != b"PE\0\0":
+        raise ValueError("no program for the firmware")
+    count, optional = struct.unpack_from("<H12xH", image, at + 6)
+    found: dict[str, bytes] = {}
+    for number in range(count):
+        name, used, _, kept, begin = struct.unpack_from("<8s4I", image, at + 24 + optional + 40 * number)
+        if begin + kept > len(image):
+            raise ValueError("it is cut off")
+        found.setdefault(name.rstrip(b"\0").decode(), image[begin : begin + min(used, kept)])
+    return found
 
 
 def texts(packed: bytes) -> dict[str, str]:

@@ -131,10 +131,12 @@ def by_hand(found: Found, old: State, new: State, flags: Words) -> list[str]:
 
 
 def rebuild(found: Found) -> str:
-    """The command that makes the initramfs again which opens the mapping; "" where none that was seen does."""
+    """What makes the initramfs again which opens the mapping; "" where none that was seen does."""
     image = found.stored.image
     if not image:
         return ""
+    if image.endswith(".efi"):
+        return f"make {image} again, as it was made: mkinitcpio -P, dracut --force --uefi, or kernel-install add"
     if "initramfs-linux" in image:
         return "mkinitcpio -P"
     return "update-initramfs -u" if "initrd.img-" in image else "dracut --force"

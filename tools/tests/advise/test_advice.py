@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from machines import MACHINES, archive, load, machine
+from machines import MACHINES, archive, load, machine, unified
 
 from dmcrypt_inline.advise import (
     ciphers,
@@ -249,6 +249,28 @@ def test_an_image_that_is_nowhere_is_not_seen(tmp_path: Path) -> None:
     (tmp_path / "boot/booster-linux.img").write_bytes(b"x")
     assert initramfs.look(system, "1") == ("", {})
     assert "none of this kernel is in /boot" in system.unseen[0]
+
+
+def test_an_image_for_the_firmware_is_read(tmp_path: Path) -> None:
+    line = f"nvme0n1p3_crypt UUID={UUID} none luks,no-write-workqueue\n"
+    initrd = gzip.compress(archive(**{"etc/crypttab": line}))
+    words = f"quiet rd.luks.options={UUID}=discard\0"
+    image = unified(uname=b"6.1.0-28-amd64", cmdline=words.encode(), initrd=initrd)
+    system = machine(LAPTOP, tmp_path)
+    place = tmp_path / "efi/EFI/Linux"
+    place.mkdir(parents=True)
+    (place / "a-fallback.efi").write_bytes(unified(uname=b"6.1.0-27-amd64", initrd=b"other"))
+    (place / "b-debian.efi").write_bytes(image)
+    name = "/efi/EFI/Linux/b-debian.efi"
+    found = {"etc/crypttab": line, f"etc/cmdline.d/{name}": words.strip("\0")}
+    assert initramfs.look(system, "6.1.0-28-amd64") == (name, found)
+    [verdict] = verdicts(system).values()
+    assert any(f"no_write_workqueue, /etc/crypttab allow_discards: make {name} again" in it for it in verdict.conflicts)
+    for damaged in (image[:70], b"MZ", b"x" * 200, image[:300]):
+        (place / "b-debian.efi").write_bytes(damaged)
+        system.unseen.clear()
+        assert initramfs.look(system, "6.1.0-28-amd64") == ("", {})
+        assert any("initramfs" in line for line in system.unseen)
 
 
 @pytest.mark.parametrize("packer", [["zstd"], ["lz4"], ["lz4", "-l"], ["xz"], ["xz", "--format=lzma"], ["gzip"]])
