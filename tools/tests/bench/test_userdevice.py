@@ -28,7 +28,7 @@ WHERE_BLKID_IS = "/usr/sbin:/sbin:/usr/bin:/bin"
 MIB = 1 << 20
 
 
-class Machine:
+class UsersDisk:
     """A sysfs with the disk sdz (8:0), a proc without processes, and what may not be opened exclusively."""
 
     def __init__(self, place: Path, patch: pytest.MonkeyPatch) -> None:
@@ -93,25 +93,25 @@ def nothing(argv: Sequence[str]) -> Completed:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    return Machine(tmp_path, monkeypatch)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UsersDisk:
+    return UsersDisk(tmp_path, monkeypatch)
 
 
-def test_writing_needs_the_name_again(machine: Machine) -> None:
+def test_writing_needs_the_name_again(machine: UsersDisk) -> None:
     assert machine.may_write() is False
     assert machine.may_write(DISK) is True
     for other in ("/dev/sdy", "sdz", "/dev/sdz ", "/dev/../dev/sdz", "yes"):
         machine.refuses("letter by letter", other)
 
 
-def test_what_somebody_has_to_himself_is_refused(machine: Machine) -> None:
+def test_what_somebody_has_to_himself_is_refused(machine: UsersDisk) -> None:
     machine.hold(DISK, machine.disk)  # a file system, or swap
     machine.refuses("is in use")
     machine.hold(DISK, machine.disk, "CRYPT-LUKS2-0123", "LVM-0123")
     machine.refuses("is in use")
 
 
-def test_a_disk_with_a_partition_in_use_is_refused(machine: Machine) -> None:
+def test_a_disk_with_a_partition_in_use_is_refused(machine: UsersDisk) -> None:
     machine.hold("/dev/sdz1", machine.partition("sdz1"), "CRYPT-LUKS2-0123")
     machine.hold("/dev/sdz2", machine.partition("sdz2"))
     machine.hold(DISK, machine.disk)  # as the kernel has it
@@ -120,12 +120,12 @@ def test_a_disk_with_a_partition_in_use_is_refused(machine: Machine) -> None:
     machine.only_reads("can be measured while it is open")
 
 
-def test_an_open_volume_can_be_read(machine: Machine) -> None:
+def test_an_open_volume_can_be_read(machine: UsersDisk) -> None:
     machine.hold(DISK, machine.disk, "CRYPT-LUKS2-0123")
     machine.only_reads("can be measured while it is open")
 
 
-def test_a_loop_device_over_a_partition_is_a_use(machine: Machine) -> None:
+def test_a_loop_device_over_a_partition_is_a_use(machine: UsersDisk) -> None:
     machine.partition("sdz1")
     for name, file in (("loop6", "/a/file"), ("loop7", "/dev/sdz1")):
         place = machine.sysfs / "block" / name / "loop"
@@ -136,7 +136,7 @@ def test_a_loop_device_over_a_partition_is_a_use(machine: Machine) -> None:
     machine.refuses("in use by loop7")
 
 
-def test_what_a_program_has_open_is_only_read(machine: Machine) -> None:
+def test_what_a_program_has_open_is_only_read(machine: UsersDisk) -> None:
     for process in ("12", str(os.getpid()), "13"):
         (machine.proc / process / "fd").mkdir(parents=True)
         (machine.proc / process / "comm").write_text("qemu\n")
@@ -150,7 +150,7 @@ def test_what_a_program_has_open_is_only_read(machine: Machine) -> None:
     machine.only_reads(r"open in other programs: 12 \(qemu\)")
 
 
-def test_a_disk_with_partitions_is_only_read(machine: Machine) -> None:
+def test_a_disk_with_partitions_is_only_read(machine: UsersDisk) -> None:
     machine.contents = ("", "gpt")
     machine.only_reads("has a partition table")
     machine.partition("sdz1")
@@ -159,24 +159,24 @@ def test_a_disk_with_partitions_is_only_read(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("kind", ["crypto_LUKS", "ext4", "btrfs"])
-def test_what_can_be_repeated_is_overwritten_when_named(machine: Machine, kind: str) -> None:
+def test_what_can_be_repeated_is_overwritten_when_named(machine: UsersDisk, kind: str) -> None:
     machine.contents = (kind, "")
     assert machine.may_write() is False
     assert machine.may_write(DISK) is True
 
 
 @pytest.mark.parametrize("kind", ["LVM2_member", "linux_raid_member", "zfs_member", "bcache", "swsuspend", SEVERAL])
-def test_members_are_left_alone(machine: Machine, kind: str) -> None:
+def test_members_are_left_alone(machine: UsersDisk, kind: str) -> None:
     machine.contents = (kind, "")
     machine.refuses("set of devices")
 
 
-def test_nothing_is_done_to_what_nobody_knows(machine: Machine) -> None:
+def test_nothing_is_done_to_what_nobody_knows(machine: UsersDisk) -> None:
     machine.contents = None
     machine.refuses("blkid")
 
 
-def test_no_block_device(tmp_path: Path, machine: Machine) -> None:
+def test_no_block_device(tmp_path: Path, machine: UsersDisk) -> None:
     file = tmp_path / "file"
     file.write_text("")
     for name, why in ((str(file), "is no block device"), (str(tmp_path / "none"), "No such file")):
@@ -186,7 +186,7 @@ def test_no_block_device(tmp_path: Path, machine: Machine) -> None:
     machine.refuses("is it there")
 
 
-def test_a_name_that_means_another_device_now(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_means_another_device_now(machine: UsersDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dmcrypt_inline.common.cleanup.PAUSE", 0)
     before = machine.named(DISK)
     check_again(before, nothing, writes=True)
