@@ -62,7 +62,7 @@ def sections(image: bytes) -> dict[str, bytes]:
         name, used, _, kept, begin = struct.unpack_from("<8s4I", image, at + 24 + optional + 40 * number)
         if begin + kept > len(image):
             raise ValueError("it is cut off")
-        found.setdefault(name.rstrip(b"\0").decode(), image[begin : begin + min(used, kept)])
+        found.setdefault(name.rstrip(b"\0").decode(errors="replace"), image[begin : begin + min(used, kept)])
     return found
 
 
