@@ -139,7 +139,9 @@ def rebuild(found: Found) -> str:
         return f"make {image} again, as it was made: mkinitcpio -P, dracut --force --uefi, or kernel-install add"
     if "initramfs-linux" in image:
         return "mkinitcpio -P"
-    return "update-initramfs -u" if "initrd.img-" in image else "dracut --force"
+    if found.stored.by_initramfs_tools:
+        return "update-initramfs -u"
+    return f"dracut --force {image}" if "initrd.img-" in image else "dracut --force"  # Debian's name for it
 
 
 def tab_options(words: Words) -> list[str]:

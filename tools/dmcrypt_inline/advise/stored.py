@@ -45,7 +45,8 @@ class Stored:
     """Words of the table by where they are stored; None where there is no such place, or it was not seen.
 
     `line`: of crypttab, which is `file`. `image`: the initramfs that opens the mapping, "" where none that was seen
-    does. `hinders`: what the header has that is not to be touched, such as an unfinished reencryption.
+    does; `by_initramfs_tools`: who made that. `hinders`: what the header has that is not to be touched, such as an
+    unfinished reencryption.
     """
 
     header: frozenset[str] | None = None
@@ -54,6 +55,7 @@ class Stored:
     command_line: frozenset[str] | None = None
     in_image: frozenset[str] | None = None
     image: str = ""
+    by_initramfs_tools: bool = False
     hinders: str = ""
 
     @property
@@ -178,5 +180,6 @@ def look(system: System, mapping: Mapping, image: tuple[str, dict[str, str]]) ->
         command_line=said if named or not (line or copy) else None,  # a crypttab comes before what names no volume
         in_image=copy.words if copy else None,
         image=place if copy else "",
+        by_initramfs_tools=initramfs.CRYPTTABS[0] in texts,
         hinders=hinders,
     )

@@ -158,19 +158,20 @@ def test_flags_that_the_command_line_keeps_out_are_said(luks1: Cryptsetup, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("image", "command"),
+    ("image", "crypttab", "command"),
     [
-        ("initrd.img-5.15.0-91-generic", "update-initramfs -u"),
-        ("initramfs-5.15.0-91-generic.img", "dracut --force"),
-        ("initramfs-linux-lts.img", "mkinitcpio -P"),
+        ("initrd.img-5.15.0-91-generic", "cryptroot/crypttab", "update-initramfs -u"),
+        ("initrd.img-5.15.0-91-generic", "etc/crypttab", "dracut --force /boot/initrd.img-5.15.0-91-generic"),
+        ("initramfs-5.15.0-91-generic.img", "etc/crypttab", "dracut --force"),
+        ("initramfs-linux-lts.img", "etc/crypttab", "mkinitcpio -P"),
     ],
 )
 def test_an_initramfs_with_a_copy_of_crypttab_is_to_be_made_again(
-    luks1: Cryptsetup, tmp_path: Path, image: str, command: str
+    luks1: Cryptsetup, tmp_path: Path, image: str, crypttab: str, command: str
 ) -> None:
     for name, content in (
         ("usr/lib/modules/5.15.0-91-generic/pkgbase", b"linux-lts"),
-        (f"boot/{image}", archive(**{"etc/crypttab": "data /dev/md0 none luks\n"})),
+        (f"boot/{image}", archive(**{crypttab: "data /dev/md0 none luks\n"})),
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content)
