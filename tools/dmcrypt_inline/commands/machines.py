@@ -25,8 +25,10 @@ def patched_cryptsetup(request: Request) -> Cryptsetup:
     return build_cryptsetup(request.tree(get_target(CRYPTSETUP)))
 
 
-def module_at(tree: Tree, kernel: Kernel, commit: str, name: str, mine: Path | None = None) -> Module:
-    """dm-crypt of a commit of the tree; `mine` is a patch on top, or a driver (.c) in its place.
+def module_at(
+    tree: Tree, kernel: Kernel, commit: str, name: str, mine: Path | None = None, *, back: bool = False
+) -> Module:
+    """dm-crypt of a commit of the tree; `mine` is a patch on top, or to take `back`, or a driver (.c) in its place.
 
     Raises UserError when the patch does not apply, and when the driver does not build.
     """
@@ -40,8 +42,16 @@ def module_at(tree: Tree, kernel: Kernel, commit: str, name: str, mine: Path | N
             shutil.copyfile(mine, sources[0])
         elif mine is not None:
             git(Path(place), "init", "-q", log=log)  # else git apply looks for a repository further up
-            git(Path(place), "apply", mine, log=log)
+            how = [*(["--reverse"] if back else []), *(f"--include={path}" for path in tree.target.replaced)]
+            git(Path(place), "apply", *how, mine, log=log)
         return build_module(kernel, sources[0], name, sources[1:])
+
+
+def with_released(machine: Machine) -> Machine:
+    """The machine with the driver of the package that its base was taken back from, as the variant `released`."""
+    recipe = machine.tree.target.recipe
+    module = module_at(machine.tree, machine.kernel, "base", "released", recipe.patch, back=True)
+    return replace(machine, modules={**machine.modules, module.name: module})
 
 
 def make_machine(

@@ -26,10 +26,11 @@ from ..proofs import package_guests, suites
 from ..proofs.guest_tests import chosen, groups, kselftests
 from ..proofs.mutants import named, sample, without_emulation
 from ..proofs.tools_tests import run_own_tests
+from ..trees.base import own_tree
 from ..trees.package import default_version
 from ..trees.series import Tree
 from ..trees.targets import CRYPTSETUP, DEFAULT, NATIVE, NATIVE_DEBUG, TARGETS, Target, get_target, top_of_stack
-from .machines import make_machine, module_at, patched_cryptsetup, with_steps
+from .machines import make_machine, module_at, patched_cryptsetup, with_released, with_steps
 from .queue import packaged
 from .request import EMULATED, Add, Request
 
@@ -223,6 +224,8 @@ def _in_guests(target: Target, request: Request) -> Counts:
         return suites.test_fixes(machine, target.defects, suites.advice(machine, volumes))
     wrong = sample(target)
     machine = make_machine(request, made, target.tested, ("base", "series"), wrong)
+    if not own_tree(target, request.own, named=request.target_name is not None):
+        machine = with_released(machine)
     cryptsetup = None
     with suppress(UserError):  # the part that builds it has said so; the kernel is tested without
         cryptsetup = patched_cryptsetup(request)

@@ -118,13 +118,19 @@ def test(
 
 
 def advice(machine: Machine, cryptsetup: BaseTree) -> list[Job]:
-    """What advise says of mappings on the base, and what its advice does: a job for `test` and `test_fixes`.
+    """What advise says of mappings on the base, and on the released driver where there is one, and what its advice
+    does: jobs for `test` and `test_fixes`.
 
     `cryptsetup`: whose tests have BitLocker volumes.
     """
-    guests = Guests(machine.kernel, None, machine.accel(), build_dir(machine.kernel.target) / "test" / "advise", True)
-    volumes = bitlocker_volumes(cryptsetup, guests.out.parent)
-    return [lambda: _say_results([run_advice(guests, machine.modules["base"], volumes)])]
+    out = build_dir(machine.kernel.target) / "test"
+    volumes = bitlocker_volumes(cryptsetup, out)
+
+    def run(module: Module) -> list[TestResult]:
+        guests = Guests(machine.kernel, None, machine.accel(), out / f"advise-{module.name}", True)
+        return _say_results([run_advice(guests, module, volumes)])
+
+    return [partial(run, machine.modules[name]) for name in ("base", "released") if name in machine.modules]
 
 
 def test_fixes(debug: Machine, found_by: Sequence[str], further: Sequence[Job] = ()) -> Counts:
