@@ -12,6 +12,15 @@ set -e -o pipefail
 key=0123456789abcdeffedcba987654321000112233445566778899aabbccddeeff
 key+=f0e1d2c3b4a5968778695a4b3c2d1e0f112233445566778899aabbccddeeff00
 
+# The library's own tests, where the kernel has them: with the instructions that are measured.
+if modprobe -q -n aes_xts_kunit; then
+	mount -t debugfs none /sys/kernel/debug 2>/dev/null || mountpoint -q /sys/kernel/debug
+	modprobe kunit enable=1 autorun=1
+	modprobe aes_xts_kunit
+	tail -n 2 /sys/kernel/debug/kunit/aes_xts/results
+	grep -q '^# Totals: pass:[1-9][0-9]* fail:0 skip:0' /sys/kernel/debug/kunit/aes_xts/results
+fi
+
 modprobe brd rd_nr=1 rd_size=16384
 while read -r module _; do
 	insmod "$INPUT/measured/$module.ko"

@@ -46,6 +46,7 @@ OF_SECTORS = (
     "keys_leave_memory",
     "keys_wiped_and_set",
     "reads_go_on_in_kcryptd",
+    "units_same_in_one_call",
 )
 WHICH_VARIANT = "which dm-crypt: series, base or [NAME=]path/to/dm-crypt.c (default: %(default)s)"
 

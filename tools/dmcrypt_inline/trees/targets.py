@@ -163,6 +163,8 @@ def linux_fragments(*own: Path, without: tuple[str, ...] = ()) -> dict[str, tupl
     return {name: fragments for name, fragments in found.items() if name not in without}
 
 
+# The KUnit tests of a queue that has them
+KUNIT = ("units_same_in_one_call",)
 # Inline reads have all the time they take, and nothing to go on with.
 NEVER_STOPS = (
     "reads_go_on_in_kcryptd",
@@ -220,7 +222,7 @@ def _long_term(
         has_flags=True,
         defects=defects,
         defects_natively=defects_natively,
-        lacks=("throttled_writer_stops_nobody", *NEVER_STOPS, *otherwise),
+        lacks=("throttled_writer_stops_nobody", *KUNIT, *NEVER_STOPS, *otherwise),
     )
 
 
@@ -255,7 +257,7 @@ TARGETS: dict[str, Target] = {
             beside=("crypto/cryptd.c",),
             fragments=linux_fragments() | {NATIVE: USER_MODE},
             mend=TOOLS / "targets" / "linux-5.8" / "native.patch",
-            lacks=("polled_io_ends", "zoned_writes_stay_in_order"),
+            lacks=("polled_io_ends", "zoned_writes_stay_in_order", *KUNIT),
             lacks_natively=(  # fault injection, kmemleak, /dev/mem, the memory controller
                 "empty_pools_keep_data",
                 "failed_requests_leave_nothing",
@@ -309,7 +311,7 @@ TARGETS: dict[str, Target] = {
                 "regressions",
                 "table",
             ),
-            lacks=("throttled_writer_stops_nobody",),
+            lacks=("throttled_writer_stops_nobody", *KUNIT),
         ),
         _long_term(
             "6.12",
@@ -401,9 +403,13 @@ TARGETS: dict[str, Target] = {
 }
 
 
-def _stack(below: str, name: str, directory: Path, *, in_package: bool = False) -> None:
-    """Add the queue in `directory`, on top of the queue of `below`, and in all else what that is."""
+def _stack(below: str, name: str, directory: Path, *, in_package: bool = False, kunit: bool = False) -> None:
+    """Add the queue in `directory`, on top of the queue of `below`, and in all else what that is.
+
+    `kunit`: it has KUnit tests, which a fragment of its own turns on.
+    """
     under = TARGETS[below]
+    own = {each: (*under.fragments[each], CONFIG / f"{name}.config") for each in ("debug", NATIVE_DEBUG, MEASURED)}
     TARGETS[name] = replace(
         under,
         name=name,
@@ -414,13 +420,15 @@ def _stack(below: str, name: str, directory: Path, *, in_package: bool = False) 
         blobs={},
         below=below,
         in_package=in_package,
+        fragments={**under.fragments, **(own if kunit else {})},
         defects=(),
+        lacks=tuple(test for test in under.lacks if not (kunit and test in KUNIT)),
     )
 
 
 _stack("linux-7.3", "linux-7.3-speed", REPO / "speed", in_package=True)
 _stack("linux-7.3-speed", "linux-7.3-library", REPO / "speed" / "library")
-_stack("linux-7.3-library", "linux-7.3-units", REPO / "speed" / "units")
+_stack("linux-7.3-library", "linux-7.3-units", REPO / "speed" / "units", kunit=True)
 
 
 def stack_below(target: Target) -> list[Target]:
