@@ -3,7 +3,7 @@
 #
 # Claim: the IV generators that encrypt (eboiv, elephant: BitLocker volumes) do
 # not sleep where no_read_workqueue decrypts, nor does elephant's step after
-# decryption.
+# decryption, also where an asynchronous cipher completes.
 # Needs: root, dmsetup, fio, null_blk; CONFIG_DEBUG_ATOMIC_SLEEP makes it certain.
 # Endangers: nothing but devices of its own.
 # Guest: emulated
@@ -20,7 +20,7 @@ iv_does_not_sleep() {
 
 needs fio null_blk modes async
 
-CLAIMS=()
+CLAIMS=("iv_does_not_sleep 2 default async-cbc-elephant 64")
 for irqmode in 1 2; do
 	CLAIMS+=("iv_does_not_sleep $irqmode no_read aes-cbc-eboiv 32"
 		"iv_does_not_sleep $irqmode both aes-cbc-elephant 64"
