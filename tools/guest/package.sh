@@ -112,6 +112,22 @@ step() {
 	stock)
 		stock_is_loaded
 		;;
+	locked)
+		claim "the kernel is locked down" grep -F '[integrity]' /sys/kernel/security/lockdown
+		;;
+	refused)
+		stock_is_loaded
+		claim "the package is installed" install_package
+		claim "after a reboot it is stock" after_reboot "$kernel" stock
+		claim "with the reason" grep -q 'mokutil --import /var/lib/dkms/mok.pub' "/var/lib/dm-crypt-inline/$kernel"
+		claim "the key is imported" sh -c "yes 'not a secret' | head -n 2 | mokutil --import /var/lib/dkms/mok.pub"
+		;;
+	enrolled)
+		stock_is_loaded
+		claim "the key is enrolled" grep -q 'already enrolled' <(mokutil --test-key /var/lib/dkms/mok.pub 2>&1)
+		claim "what runs can be installed" dm-crypt-inline install "$kernel"
+		claim "after a reboot it is ours" after_reboot "$kernel" '.*-inline'
+		;;
 	early)
 		claim "a later release arrives before ours has run" install_kernel trixie-security
 		claim "it keeps its own" after_reboot "$(newest 6.12)" stock

@@ -45,6 +45,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
         "debian-archive-keyring",
         "debootstrap",
         "e2fsprogs",
+        "ovmf",
         "qemu-system-x86",
         "qemu-utils",
     ),

@@ -1,14 +1,17 @@
 """`make package-test`: the package on Debian systems of its own, in guests, through reboots and power cuts.
 
 The firmware's and the boot loader's part is ours: before each boot kernel and initramfs are read from the system's
-/boot, as that lies on the disk. Everything after that is the distribution's, unmodified.
+/boot, as that lies on the disk. Everything after that is the distribution's, unmodified. With Secure Boot the firmware
+is EDK2 with Microsoft's keys, and starts the shim, GRUB and MokManager that Debian has had signed.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import tarfile
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +22,25 @@ from ..common.paths import REPO, TOOLS, build_dir
 from ..common.progress import say, step
 from ..common.run import run
 from . import advice
-from .package_images import SYSTEMS, disks
+from .package_images import PASSPHRASE, SYSTEMS, disks
 
 LONG = 3600.0  # seconds for one boot, which may build a module and an initramfs, emulated
 ARGUMENTS = "root=/dev/mapper/root ro console=ttyS0 panic=-1 clocksource=tsc tsc=reliable rd.luks.crypttab=yes"
+EMULATED = ("-accel", "tcg", "-cpu", "max,-erms,-la57", "-smp", "1")
 # The clock counts instructions: what is slow because the machine is busy runs into no time limit of the system's.
-EMULATED = ("-accel", "tcg", "-icount", "shift=1,sleep=off", "-cpu", "max,-erms,-la57", "-smp", "1")
+COUNTED = ("-icount", "shift=1,sleep=off")
+FIRMWARE, VARIABLES = (Path("/usr/share/OVMF") / name for name in ("OVMF_CODE_4M.secboot.fd", "OVMF_VARS_4M.ms.fd"))
+SECURE = (*("-machine", "q35,smm=on"), *("-global", "driver=cfi.pflash01,property=secure,value=on"))
+# What MokManager asks, and a person's keys: down, to what enrols or agrees, and Enter.
+CHOOSE, ENTER = b"\x1b[B\r", b"\r"
+QUESTIONS = (
+    (b"Press any key", ENTER),
+    (b"Enroll MOK", CHOOSE),
+    (b"View key 0", CHOOSE),
+    (b"Enroll the key", CHOOSE),
+    (b"Password", PASSPHRASE.encode() + ENTER),
+    (b"Reboot", ENTER),
+)
 NVME, NVME_SIZE = ("nvme0", "nvme1"), 96 << 20  # empty disks; what is on them is lost with each boot
 CLAIM = re.compile(r"^(not )?ok: (.*)$", re.M)
 
@@ -82,6 +98,10 @@ SCENARIOS = {
     "next_version_arrives": Scenario("trixie", NEXT_VERSION_ARRIVES),
     "installed_and_removed_with_dracut": Scenario("trixie-dracut", INSTALLED_AND_REMOVED),
     "installed_and_removed_on_bookworm": Scenario("bookworm", INSTALLED_AND_REMOVED),
+    "secure_boot": Scenario(
+        "trixie-secure",
+        (Boot(("locked", "refused")), Boot(("locked", "enrolled")), Boot(("locked", "ours", "remove"))),
+    ),
     "advice": Scenario("trixie", (Boot(("layers", "advice")),)),
     "advice_with_dracut": Scenario("trixie-dracut", (Boot(("advice",)),)),
 }
@@ -104,6 +124,12 @@ def _run(name: str, scenario: Scenario, package: Path) -> Counts:
     overlay = ("qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", images / "root.img", place / "root.qcow2")
     run(overlay, log=log, timeout=60)
     shutil.copyfile(images / "boot.img", place / "boot.img")
+    if (images / "esp").exists():
+        shutil.copytree(images / "esp", place / "esp")
+        grub = place / "esp" / "EFI" / "debian" / "grub.cfg"
+        grub.parent.mkdir()
+        grub.write_text(f"linux /kernel {ARGUMENTS}\ninitrd /initramfs\nboot\n")
+        shutil.copyfile(VARIABLES, place / "variables")
     counted = []
     for number, boot in enumerate(scenario.boots, 1):
         with step(f"{name}, boot {number}: {' '.join(boot.steps)}", place / f"{number}.console"):
@@ -111,6 +137,7 @@ def _run(name: str, scenario: Scenario, package: Path) -> Counts:
         if counted[-1].failed:
             say(f"  what was said: {place / f'{number}.said'}")
             break
+    shutil.rmtree(place / "esp", ignore_errors=True)
     for big in ("root.qcow2", "boot.img", "kernel", "initramfs", "inputs", *NVME):
         (place / big).unlink(missing_ok=True)
     return total(counted)
@@ -156,12 +183,50 @@ def _boot(place: Path, number: int, boot: Boot, package: Path) -> str:
             empty.truncate(NVME_SIZE)
         drives += ["-drive", f"file={place / name},format=raw,if=none,id={name}"]
         drives += ["-device", f"nvme,drive={name},serial={name}"]
-    machine = ["qemu-system-x86_64", *EMULATED, "-m", "2G", "-nodefaults"]
-    machine += ["-no-reboot", "-display", "none", "-device", "virtio-rng-pci", *drives]
-    machine += ["-serial", f"file:{place / f'{number}.console'}", "-serial", f"file:{said}"]
-    machine += ["-kernel", str(place / "kernel"), "-initrd", str(place / "initramfs"), "-append", ARGUMENTS]
-    run(machine, log=log, timeout=LONG)
+    console = place / f"{number}.console"
+    machine = ["qemu-system-x86_64", *EMULATED, "-m", "2G", "-nodefaults", "-display", "none"]
+    machine += ["-device", "virtio-rng-pci", *drives]
+    if (place / "esp").exists():
+        machine += _firmware(place, console)
+    else:
+        machine += [*COUNTED, "-no-reboot", "-serial", f"file:{console}"]
+        machine += ["-kernel", str(place / "kernel"), "-initrd", str(place / "initramfs"), "-append", ARGUMENTS]
+    run([*machine, "-serial", f"file:{said}"], log=log, timeout=LONG)
     return said.read_text(errors="replace") if said.exists() else ""
+
+
+def _firmware(place: Path, console: Path) -> list[str]:
+    """QEMU's words for a machine with Secure Boot, that starts from place/esp; and somebody who answers MokManager."""
+    for name in ("kernel", "initramfs"):
+        (place / name).replace(place / "esp" / name)
+    ends = [console.with_name(f"{console.name}.{end}") for end in ("in", "out")]
+    for end in ends:
+        os.mkfifo(end)
+    threading.Thread(target=answer, args=ends, daemon=True).start()
+    return [
+        *SECURE,
+        *("-drive", f"file={FIRMWARE},format=raw,if=pflash,readonly=on"),
+        *("-drive", f"file={place / 'variables'},format=raw,if=pflash"),
+        *("-drive", f"file=fat:{place / 'esp'},format=raw,if=none,id=esp,readonly=on"),
+        *("-device", "virtio-scsi-pci", "-device", "scsi-hd,drive=esp,bootindex=0"),  # vda is the root
+        *("-chardev", f"pipe,id=console,path={console},logfile={console}", "-serial", "chardev:console"),
+    ]
+
+
+def answer(keys: Path, screen: Path) -> None:
+    """Type on the pipe `keys` what MokManager asks for on the pipe `screen`, until nobody writes there any more."""
+    with keys.open("wb", buffering=0) as typed, screen.open("rb", buffering=0) as shown:
+        seen = b""
+        for question, answer in QUESTIONS:
+            while question not in seen:
+                fresh = shown.read(1 << 16)
+                if not fresh:
+                    return
+                seen += fresh
+            typed.write(answer)
+            seen = b""
+        while shown.read(1 << 16):
+            pass
 
 
 def newest(listing: str, beginning: str) -> str:

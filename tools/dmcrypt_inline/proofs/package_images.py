@@ -22,6 +22,13 @@ ROOT_SIZE, BOOT_SIZE = 2 * GIB, 256 << 20
 SECTOR = 4096  # of the volume, and of its file system
 PASSPHRASE = "not a secret"  # of a volume that holds nothing
 KEY_FILE = "/etc/keys/root.key"
+# For Secure Boot: what Microsoft's and Debian's keys have signed, at the places where the firmware and shim look.
+SECURE_BOOT = ("grub-efi-amd64-signed", "mokutil", "shim-signed")
+SIGNED = {
+    "EFI/BOOT/BOOTX64.EFI": "usr/lib/shim/shimx64.efi.signed",
+    "EFI/BOOT/grubx64.efi": "usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed",
+    "EFI/BOOT/mmx64.efi": "usr/lib/shim/mmx64.efi.signed",
+}
 COMMON = (
     *("ca-certificates", "cpio", "cryptsetup", "dkms", "dmsetup", "e2fsprogs", "gcc", "kmod", "lvm2", "make"),
     *("mdadm", "openssl", "python3", "systemd-sysv", "udev", "zstd"),
@@ -49,11 +56,14 @@ MASKED = (
 
 @dataclass(frozen=True)
 class System:
-    """A Debian release with what makes its initramfs; in `arriving`, suites whose kernels lie there to come."""
+    """A Debian release with `packages`, what makes its initramfs and what Secure Boot takes.
+
+    In `arriving`, suites whose kernels lie there to come.
+    """
 
     name: str
     suite: str
-    initramfs: tuple[str, ...]
+    packages: tuple[str, ...]
     arriving: tuple[str, ...] = ()
 
 
@@ -67,13 +77,14 @@ SYSTEMS = {
             ("trixie-security", "trixie-backports"),
         ),
         System("trixie-dracut", "trixie", ("dracut", "systemd-cryptsetup")),
+        System("trixie-secure", "trixie", ("cryptsetup-initramfs", "initramfs-tools", *SECURE_BOOT)),
         System("bookworm", "bookworm", ("cryptsetup-initramfs", "initramfs-tools")),
     )
 }
 
 
 def disks(system: System, log: Path) -> Path:
-    """The directory with the disks root.img and boot.img of a system (made once, as root)."""
+    """The directory with the disks root.img and boot.img of a system, and esp/ for Secure Boot (made once, as root)."""
     if os.geteuid() != 0:
         raise UserError("the disks for the package's tests are made with debootstrap and chroot, which need root")
     identity = repr((system, COMMON, sorted(FILES.items()), MASKED, PASSPHRASE)).encode()
@@ -92,7 +103,7 @@ def _make(system: System, part: Path, log: Path) -> None:
     (root / "etc/apt/sources.list").write_text(sources)
     shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
     install = "apt-get install -q -y --no-install-recommends"
-    _inside(root, ["apt-get update -q", f"{install} {' '.join(system.initramfs)}"], log)
+    _inside(root, ["apt-get update -q", f"{install} {' '.join(system.packages)}"], log)
     for name, text in FILES.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
@@ -105,6 +116,10 @@ def _make(system: System, part: Path, log: Path) -> None:
     commands += [f"systemctl mask {' '.join(MASKED)}", "systemctl enable proof.service"]
     commands += ["rm -rf /var/lib/apt/lists/* /etc/resolv.conf /usr/share/doc/* /usr/share/locale/* /usr/share/man/*"]
     _inside(root, commands, log)
+    if set(SECURE_BOOT) <= set(system.packages):
+        for place, signed in SIGNED.items():
+            (part / "esp" / place).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(root / signed, part / "esp" / place)
     shutil.move(root / "boot", part / "boot")
     (root / "boot").mkdir()
     for name, size in (("boot", BOOT_SIZE), ("root", ROOT_SIZE)):

@@ -1,12 +1,16 @@
-"""proofs/package_guests.py: what counts as a proof, and which kernel a boot loader would take."""
+"""proofs/package_guests.py: what counts as a proof, which kernel a boot loader would take, who answers MokManager."""
 
 from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
 
 import pytest
 
 from dmcrypt_inline.common.counts import Counts
 from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.proofs.package_guests import Boot, judge, newest
+from dmcrypt_inline.proofs.package_guests import QUESTIONS, Boot, answer, judge, newest
 
 LISTING = "/2/040755/0/0/./4096/\n" + "".join(
     f"/12/100644/0/0/{name}/1/\n"
@@ -34,3 +38,20 @@ def test_the_newest_kernel_with_an_initramfs_is_started() -> None:
     assert newest(LISTING, "") == "6.12.118"
     with pytest.raises(UserError, match="initramfs"):
         newest(LISTING, "7.3")
+
+
+def test_each_question_is_answered_once_and_in_order(tmp_path: Path) -> None:
+    keys, screen = tmp_path / "keys", tmp_path / "screen"
+    os.mkfifo(keys)
+    os.mkfifo(screen)
+    person = threading.Thread(target=answer, args=(keys, screen))
+    person.start()
+    with keys.open("rb", buffering=0) as typed, screen.open("wb", buffering=0) as shown:
+        shown.write(b"Reboot; Enroll MOK; not yet")
+        for question, answered in QUESTIONS:
+            shown.write(question[:3])
+            shown.write(question[3:] + b" and more")
+            assert typed.read(100) == answered
+        shown.write(b"what nobody asks")
+    person.join(10)
+    assert not person.is_alive()
