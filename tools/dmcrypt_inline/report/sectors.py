@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ..bench.inguest.stats import Spread, spread
+from ..bench.inguest.stats import ERROR, Spread, median_interval, spread
 from .svg import lines, stacks, standalone
 
 KIND = ("form", "instructions", "cipher", "sector", "flags")
@@ -35,6 +36,8 @@ def text(path: Path) -> str:
         f"{where['target']}, Linux {where['kernel_release']} as User-Mode Linux, one CPU: {where['cpu']}",
         "Nanoseconds per 512 bytes, median (quartiles apart, in % of it); how many times as fast as "
         f"{results['baseline']}, median over the rounds.",
+        "Below each table, how wide the intervals are that hold the medians of these ratios but for "
+        f"{ERROR.numerator} in {ERROR.denominator}.",
         f"For measuring only: {', '.join(results['measuring'])}",
     ]
     for kind, rows in kinds.items():
@@ -137,11 +140,16 @@ def _table(
     width = max(17, *(len(name) + 2 for name in variants))
     yield f"{form}, {chosen}, {cipher}, sectors of {sector}, {flags}"
     yield " " * 10 + "".join(name.rjust(width) for name in variants)
+    intervals = []
     for (direction, size), cells in rows.items():
         shown = []
         for name in variants:
-            found = spread(cells[name])
-            times = median(one / other for one, other in zip(cells[baseline], cells[name], strict=True))
-            ratio = "" if name in (baseline, "raw", "api", "library") else f" {times:.3f}"
+            found, ratio = spread(cells[name]), ""
+            if name not in (baseline, "raw", "api", "library"):
+                times = [one / other for one, other in zip(cells[baseline], cells[name], strict=True)]
+                ratio = f" {median(times):.3f}"
+                low, high = median_interval(times) or (0.0, inf)
+                intervals.append(100 * (high - low) / median(times))
             shown.append(f"{found.median:.1f} ({100 * found.iqr:.0f}){ratio}".rjust(width))
         yield f"{SIZES[size]:>4} {direction:<5}" + "".join(shown)
+    yield f"intervals: {min(intervals):.1f} to {max(intervals):.1f} %"

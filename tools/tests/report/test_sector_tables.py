@@ -10,7 +10,11 @@ from dmcrypt_inline.report.sectors import MODES, chart, text
 
 def test_medians_their_spread_and_ratios_within_a_round(tmp_path: Path) -> None:
     kind = {"form": "safe", "instructions": "vaes_avx2", "cipher": "aes", "sector": 512, "flags": "inline"}
-    samples = {"raw": [20.0, 22.0, 24.0], "base": [200.0, 100.0, 300.0], "series": [100.0, 100.0, 100.0]}
+    samples = {
+        "raw": [20.0, 22.0, 24.0, 22.0, 22.0],
+        "base": [200.0, 100.0, 300.0, 180.0, 220.0],
+        "series": [100.0] * 5,
+    }
     cells = [
         {**kind, "variant": name, "direction": "read", "size": 65536, "ns_per_512": found}
         for name, found in samples.items()
@@ -26,10 +30,11 @@ def test_medians_their_spread_and_ratios_within_a_round(tmp_path: Path) -> None:
     path.write_text(json.dumps({**content, "cells": cells}))
     said = text(path)
     assert "For measuring only: 0001-x.patch" in said
-    heading, names, row = said.splitlines()[-3:]
+    heading, names, row, intervals = said.splitlines()[-4:]
     assert heading == "safe, vaes_avx2, aes, sectors of 512, inline"
     assert names.split() == ["raw", "base", "series"]
-    assert row.split() == ["64k", "read", "22.0", "(9)", "200.0", "(50)", "100.0", "(0)", "2.000"]
+    assert row.split() == ["64k", "read", "22.0", "(0)", "200.0", "(20)", "100.0", "(0)", "2.000"]
+    assert intervals == "intervals: 100.0 to 100.0 %"  # of five rounds, from the least to the most
 
 
 def test_a_hand_over_is_held_against_the_flags_round_by_round(tmp_path: Path) -> None:
