@@ -138,8 +138,8 @@ def _run(name: str, scenario: Scenario, package: Path) -> Counts:
             say(f"  what was said: {place / f'{number}.said'}")
             break
     shutil.rmtree(place / "esp", ignore_errors=True)
-    for big in ("root.qcow2", "boot.img", "kernel", "initramfs", "inputs", *NVME):
-        (place / big).unlink(missing_ok=True)
+    for left in ("root.qcow2", "boot.img", "kernel", "initramfs", "inputs", "variables", *NVME):
+        (place / left).unlink(missing_ok=True)
     return total(counted)
 
 
@@ -192,6 +192,8 @@ def _boot(place: Path, number: int, boot: Boot, package: Path) -> str:
         machine += [*COUNTED, "-no-reboot", "-serial", f"file:{console}"]
         machine += ["-kernel", str(place / "kernel"), "-initrd", str(place / "initramfs"), "-append", ARGUMENTS]
     run([*machine, "-serial", f"file:{said}"], log=log, timeout=LONG)
+    for pipe in place.glob(f"{console.name}.*"):
+        pipe.unlink()
     return said.read_text(errors="replace") if said.exists() else ""
 
 
@@ -217,13 +219,13 @@ def answer(keys: Path, screen: Path) -> None:
     """Type on the pipe `keys` what MokManager asks for on the pipe `screen`, until nobody writes there any more."""
     with keys.open("wb", buffering=0) as typed, screen.open("rb", buffering=0) as shown:
         seen = b""
-        for question, answer in QUESTIONS:
+        for question, reply in QUESTIONS:
             while question not in seen:
                 fresh = shown.read(1 << 16)
                 if not fresh:
                     return
                 seen += fresh
-            typed.write(answer)
+            typed.write(reply)
             seen = b""
         while shown.read(1 << 16):
             pass

@@ -48,10 +48,10 @@ def test_each_question_is_answered_once_and_in_order(tmp_path: Path) -> None:
     person.start()
     with keys.open("rb", buffering=0) as typed, screen.open("wb", buffering=0) as shown:
         shown.write(b"Reboot; Enroll MOK; not yet")
-        for question, answered in QUESTIONS:
+        for question, reply in QUESTIONS:
             shown.write(question[:3])
             shown.write(question[3:] + b" and more")
-            assert typed.read(100) == answered
+            assert typed.read(100) == reply
         shown.write(b"what nobody asks")
     person.join(10)
     assert not person.is_alive()
