@@ -94,7 +94,7 @@ read_small() {
 # While the reads of a slow cipher take all that a CPU has for them, part of the small ones of
 # another mapping goes to kcryptd, also when a read before has paid for them.
 small_reads_wait_too() {
-	local slow reads left
+	local slow reads left try
 
 	all_at_once slow 32
 	map_flags slow serpent-xts-plain64 64 no_read || return 0
@@ -104,15 +104,18 @@ small_reads_wait_too() {
 	reads=$(read_small --runtime=1) || broken "fio failed: $reads"
 	echo 0 >"$INSTANCE/events/irq/enable"
 	echo 1 >"$INSTANCE/events/$QUEUED/enable"
-	echo >"$INSTANCE/trace"
-	echo 1 >"$INSTANCE/tracing_on"
-	reads=$(read_small --runtime=3 --name=slow --filename="$slow" --rw=read --bs=1M --iodepth=32) ||
-		broken "fio failed: $reads"
-	echo 0 >"$INSTANCE/tracing_on"
-	reads=$(($(cut -d ';' -f 6 <<<"${reads##*$'\n'}") / 4))
-	left=$(grep -cE "=kcryptd_crypt_read_continue .*workqueue=kcryptd[-/]$(numbers_of "$MAPPED")(-[0-9]+)? " \
-		"$INSTANCE/trace")
-	diag "of $reads small reads $left were left to kcryptd"
+	# Where the host of a guest is busy, what it takes from the guest may be pause enough.
+	for ((try = left = 0; try < TRIES && left < 5; try++)); do
+		echo >"$INSTANCE/trace"
+		echo 1 >"$INSTANCE/tracing_on"
+		reads=$(read_small --runtime=3 --name=slow --filename="$slow" --rw=read --bs=1M --iodepth=32) ||
+			broken "fio failed: $reads"
+		echo 0 >"$INSTANCE/tracing_on"
+		reads=$(($(cut -d ';' -f 6 <<<"${reads##*$'\n'}") / 4))
+		left=$(grep -cE "=kcryptd_crypt_read_continue .*workqueue=kcryptd[-/]$(numbers_of "$MAPPED")(-[0-9]+)? " \
+			"$INSTANCE/trace")
+		diag "of $reads small reads $left were left to kcryptd"
+	done
 	want "small reads left to kcryptd" some "$([ "$left" -ge 5 ] && echo some || echo "$left")"
 	no_complaints
 }
