@@ -5,12 +5,13 @@
 set -u
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin
 kernel=$(uname -r)
-trap 'systemctl poweroff --force' EXIT
+trap 'echo "end of this boot"; systemctl poweroff --force' EXIT
 
 claim() {
 	local what=$1
 	shift
-	if "$@"; then echo "ok: $what"; else echo "not ok: $what"; fi
+	# What others say may not end its line.
+	if "$@"; then printf '\nok: %s\n' "$what"; else printf '\nnot ok: %s\n' "$what"; fi
 }
 same() { [ "$1" = "$2" ] || { echo "wanted '$1', got '$2'"; return 1; }; }
 fails() { ! "$@"; }
@@ -22,12 +23,15 @@ root_is_open_with_the_flags() {
 	same "no_read_workqueue no_write_workqueue" \
 		"$(dmsetup table root | grep -o 'no_[a-z]*_workqueue' | sort -u | tr '\n' ' ' | sed 's/ $//')"
 }
-ours_is_loaded() {
-	claim "the root is open, with both flags" root_is_open_with_the_flags
-	claim "the module that is loaded is ours" grep -qx '.*-inline' /sys/module/dm_crypt/version
-	claim "it says so in the log" sh -c "dmesg | grep \"crypt: not the kernel's own\""
+log_is_clean() {
 	claim "the log is there" sh -c "dmesg | grep -q 'Linux version'"
 	claim "no complaint in the log" fails grep -E 'BUG:|WARNING:|Oops' <(dmesg)
+}
+ours_is_loaded() {
+	claim "the root is open, with both flags" root_is_open_with_the_flags
+	claim "the module that is loaded is ours" grep -qx '[^ ]*-inline' /sys/module/dm_crypt/version
+	claim "it says so in the log" sh -c "dmesg | grep \"crypt: not the kernel's own\""
+	log_is_clean
 	claim "user space sees the version of the target" grep -qE '^crypt +v1\.[0-9]+\.[0-9]+$' <(dmsetup targets)
 }
 stock_is_loaded() {
@@ -39,6 +43,7 @@ kselftests() {
 	for test in table regressions; do
 		claim "kselftest $test" sh -c "cd dm-crypt && bash ./$test.sh"
 	done
+	log_is_clean
 }
 install_package() { dpkg -i ./package.deb; }
 # The same package with a higher version.
@@ -57,11 +62,13 @@ install_kernel() {
 	dpkg -i "/var/cache/$1"/*.deb
 }
 newest() { find /lib/modules -mindepth 1 -maxdepth 1 -name "$1*" -printf '%f\n' | sort -V | tail -n 1; }
-# The machine restarts at once when something exists, and what no disk has yet is lost: a power cut.
-cut_at() {
-	while ! compgen -G "$1" >/dev/null; do sleep 0.01; done
+# cut_when COMMAND: the machine restarts at once when that succeeds, and what no disk has yet is lost: a power cut.
+cut_when() {
+	until "$@"; do sleep 0.01; done
 	echo b >/proc/sysrq-trigger
 }
+exists() { compgen -G "$1" >/dev/null; }
+is_on_disk() { exists "$1" && sync; }
 
 # advised FIELD [NAME]: what advise says of a mapping, of the root if none is named, as Python writes it.
 advised() {
@@ -95,7 +102,7 @@ step() {
 	install)
 		stock_is_loaded
 		claim "the package is installed" install_package
-		claim "after a reboot it is ours" after_reboot "$kernel" '.*-inline'
+		claim "after a reboot it is ours" after_reboot "$kernel" '[^ ]*-inline'
 		claim "stock is still there, too" compgen -G "/lib/modules/$kernel/kernel/drivers/md/dm-crypt.ko*"
 		;;
 	ours)
@@ -106,8 +113,10 @@ step() {
 		;;
 	remove)
 		claim "the package is removed" dpkg --purge dm-crypt-inline-dkms
-		claim "nothing of it is left" fails compgen -G "/lib/modules/*/updates/drivers/md/*"
-		claim "nor in dkms" [ ! -e /var/lib/dkms/dm-crypt-inline ]
+		for place in "/lib/modules/*/updates/drivers/md/*" /var/lib/dkms/dm-crypt-inline /var/lib/dm-crypt-inline \
+			"/boot/*.dm-crypt-inline" "/usr/src/dm-crypt-inline*"; do
+			claim "nothing is left of $place" fails exists "$place"
+		done
 		;;
 	stock)
 		stock_is_loaded
@@ -126,7 +135,7 @@ step() {
 		stock_is_loaded
 		claim "the key is enrolled" grep -q 'already enrolled' <(mokutil --test-key /var/lib/dkms/mok.pub 2>&1)
 		claim "what runs can be installed" dm-crypt-inline install "$kernel"
-		claim "after a reboot it is ours" after_reboot "$kernel" '.*-inline'
+		claim "after a reboot it is ours" after_reboot "$kernel" '[^ ]*-inline'
 		;;
 	early)
 		claim "a later release arrives before ours has run" install_kernel trixie-security
@@ -135,11 +144,11 @@ step() {
 		;;
 	running)
 		claim "what runs can be installed" dm-crypt-inline install "$kernel"
-		claim "after a reboot it is ours" after_reboot "$kernel" '.*-inline'
+		claim "after a reboot it is ours" after_reboot "$kernel" '[^ ]*-inline'
 		;;
 	series)
 		claim "a kernel of another known series arrives" install_kernel trixie-backports
-		claim "after a reboot it is ours" after_reboot "$(newest 7.3)" '.*-inline'
+		claim "after a reboot it is ours" after_reboot "$(newest 7.3)" '[^ ]*-inline'
 		;;
 	unknown)
 		sed -i '/^highest-7/d; s/^\(highest-6.12 :=\) .*/\1 117/' /usr/src/dm-crypt-inline-*/kernels.mk
@@ -155,6 +164,7 @@ step() {
 		claim "a kernel arrives for which the module cannot be built" install_kernel trixie-security
 		claim "it has an initramfs" [ -e "/boot/initrd.img-$(newest 6.12)" ]
 		claim "after a reboot it is stock" after_reboot "$(newest 6.12)" stock
+		claim "with the reason" grep -q 'dkms could not build it' "/var/lib/dm-crypt-inline/$(newest 6.12)"
 		;;
 	full)
 		before=$(sha256sum <"/boot/initrd.img-$kernel")
@@ -175,7 +185,7 @@ step() {
 		;;
 	upgrade)
 		claim "a later release arrives" install_kernel trixie-security
-		claim "after a reboot it is ours, which runs" after_reboot "$(newest 6.12)" '.*-inline'
+		claim "after a reboot it is ours, which runs" after_reboot "$(newest 6.12)" '[^ ]*-inline'
 		claim "a package of the next version is made" next_package
 		claim "it is installed" dpkg -i ./next.deb
 		claim "after a reboot what runs is the next" after_reboot "$kernel" 99-inline
@@ -183,7 +193,8 @@ step() {
 		;;
 	data_only)
 		dpkg --purge cryptsetup-initramfs && update-initramfs -u -k all
-		claim "the initramfs without cryptsetup holds none" fails grep -q dm-crypt <(lsinitramfs "/boot/initrd.img-$kernel")
+		claim "the initramfs is listed" sh -c "lsinitramfs /boot/initrd.img-$kernel >listed && grep -q modules listed"
+		claim "without cryptsetup it holds no dm-crypt" fails grep -q dm-crypt listed
 		sed -i.debian 's/Debian/Other/' "/lib/modules/$kernel/build/include/generated/package.h"
 		claim "a kernel of others is not taken" fails dm-crypt-inline install "$kernel"
 		claim "with the reason" grep -q "knows Debian's kernels" "/var/lib/dm-crypt-inline/$kernel"
@@ -224,18 +235,39 @@ step() {
 		advice_is_followed /dev/md0 safe "['nvme0n1', 'nvme1n1']"
 		claim "crypttab is the same" same "$before" "$(sha256sum </etc/crypttab)"
 		;;
+	cut_upgrade)
+		claim "a later release arrives" install_kernel trixie-security
+		claim "after a reboot it is ours, which runs" after_reboot "$(newest 6.12)" '[^ ]*-inline'
+		claim "a package of the next version is made" next_package
+		cut_when is_on_disk "/boot/initrd.img-$(newest 6.12).dm-crypt-inline" &
+		dpkg -i ./next.deb
+		;;
+	upgrade_goes_on)
+		claim "the other kernel has no module of the package any more" \
+			fails exists "/lib/modules/$(newest 6.12)/updates/drivers/md/dm-crypt.ko*"
+		claim "its initramfs holds the last version" grep -q "$(newest 6.12): after a reboot [0-9.]*-inline, " <(status)
+		claim "dpkg goes on" dpkg --configure -a
+		claim "after a reboot what runs is the next" after_reboot "$kernel" 99-inline
+		claim "the other kernel is stock, to fall back on" after_reboot "$(newest 6.12)" stock
+		;;
 	cut_*)
 		case $1 in
-		cut_building) cut_at "/var/lib/dkms/dm-crypt-inline/*/build/dm-crypt.o" & ;;
-		cut_placed) cut_at "/lib/modules/*/updates/drivers/md/dm-crypt.ko*" & ;;
-		cut_initramfs) cut_at "/boot/initrd.img-*.dm-crypt-inline" & ;;
-		cut_replaced) cut_at "/var/lib/dm-crypt-inline/$kernel" & ;;
+		cut_building) cut_when exists "/var/lib/dkms/dm-crypt-inline/*/build/dm-crypt.o" & ;;
+		cut_placed) cut_when is_on_disk "/lib/modules/*/updates/drivers/md/dm-crypt.ko*" & ;;
+		cut_initramfs) cut_when is_on_disk "/boot/initrd.img-*.dm-crypt-inline" & ;;
+		cut_replaced) cut_when grep -qs -- '-inline: ' "/var/lib/dm-crypt-inline/$kernel" & ;;
 		esac
 		install_package
 		;;
+	left_placed)
+		claim "the module is there" exists "/lib/modules/*/updates/drivers/md/dm-crypt.ko*"
+		;;
+	left_initramfs)
+		claim "half an initramfs is there" exists "/boot/initrd.img-*.dm-crypt-inline"
+		;;
 	go_on)
 		claim "dpkg goes on" dpkg --configure -a
-		claim "after a reboot it is ours" after_reboot "$kernel" '.*-inline'
+		claim "after a reboot it is ours" after_reboot "$kernel" '[^ ]*-inline'
 		;;
 	*)
 		claim "there is a step $1" false

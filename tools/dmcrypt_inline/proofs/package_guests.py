@@ -42,6 +42,8 @@ QUESTIONS = (
     (b"Reboot", ENTER),
 )
 NVME, NVME_SIZE = ("nvme0", "nvme1"), 96 << 20  # empty disks; what is on them is lost with each boot
+END = "end of this boot"
+OLDEST = "oldest"
 CLAIM = re.compile(r"^(not )?ok: (.*)$", re.M)
 
 
@@ -49,7 +51,7 @@ CLAIM = re.compile(r"^(not )?ok: (.*)$", re.M)
 class Boot:
     """What happens between one start of the machine and the next: steps of tools/guest/package.sh.
 
-    `kernel` is the beginning of the name of the one to start (else the newest, as boot loaders do it).
+    `kernel` is the beginning of the name of the one to start, or OLDEST (else the newest, as boot loaders do it).
     """
 
     steps: tuple[str, ...]
@@ -69,9 +71,9 @@ class Scenario:
     boots: tuple[Boot, ...]
 
 
-def _cut(where: str, then: str = "stock") -> Scenario:
-    """The power is cut at a place: the module `then` boots after that, and installing goes on."""
-    return Scenario("trixie", (Boot((f"cut_{where}",)), Boot((then, "go_on")), Boot(("ours",))))
+def _cut(where: str, *then: str) -> Scenario:
+    """The power is cut at a place: what the steps `then` claim boots after that, and installing goes on."""
+    return Scenario("trixie", (Boot((f"cut_{where}",)), Boot((*then, "go_on")), Boot(("ours",))))
 
 
 INSTALLED_AND_REMOVED = (Boot(("install",)), Boot(("ours", "remove")), Boot(("stock",)))
@@ -89,10 +91,13 @@ SCENARIOS = {
     "build_fails": Scenario("trixie", (Boot(("install",)), Boot(("ours", "broken")), Boot(("stock",)))),
     "boot_is_full": Scenario("trixie", (Boot(("full",)), Boot(("stock",)))),
     "stock_cannot_be_put_back": Scenario("trixie", (Boot(("install", "unfinished")), Boot(("stock",)))),
-    "power_cut_while_building": _cut("building"),
-    "power_cut_when_placed": _cut("placed"),
-    "power_cut_while_initramfs_is_made": _cut("initramfs"),
+    "power_cut_while_building": _cut("building", "stock"),
+    "power_cut_when_placed": _cut("placed", "stock", "left_placed"),
+    "power_cut_while_initramfs_is_made": _cut("initramfs", "stock", "left_initramfs"),
     "power_cut_when_initramfs_is_replaced": _cut("replaced", "ours"),
+    "power_cut_while_stock_returns": Scenario(
+        "trixie", (Boot(("install",)), Boot(("ours", "cut_upgrade")), Boot(("ours", "upgrade_goes_on"), OLDEST))
+    ),
     "kernels_arrive": Scenario("trixie", KERNELS_ARRIVE),
     "unknown_kernels_arrive": Scenario("trixie", (Boot(("install",)), Boot(("ours", "unknown")), Boot(("stock",)))),
     "next_version_arrives": Scenario("trixie", NEXT_VERSION_ARRIVES),
@@ -100,7 +105,13 @@ SCENARIOS = {
     "installed_and_removed_on_bookworm": Scenario("bookworm", INSTALLED_AND_REMOVED),
     "secure_boot": Scenario(
         "trixie-secure",
-        (Boot(("locked", "refused")), Boot(("locked", "enrolled")), Boot(("locked", "ours", "remove"))),
+        (
+            Boot(("locked", "refused")),
+            Boot(("locked", "enrolled")),
+            Boot(("locked", "ours", "series")),
+            Boot(("locked", "ours", "remove")),
+            Boot(("locked", "stock")),
+        ),
     ),
     "advice": Scenario("trixie", (Boot(("layers", "advice")),)),
     "advice_with_dracut": Scenario("trixie-dracut", (Boot(("advice",)),)),
@@ -144,14 +155,19 @@ def _run(name: str, scenario: Scenario, package: Path) -> Counts:
 
 
 def judge(title: str, boot: Boot, said: str) -> Counts:
-    """One line a claim; and one for each step that did not come to its end, or did though the power was to be cut."""
-    claims = [(not match[1], match[2].strip()) for match in CLAIM.finditer(said.replace("\r", ""))]
-    ended = [name for name in boot.steps if f"end of {name}" in said]
-    missing = [name for name in boot.steps[: -1 if boot.cut else None] if name not in ended]
-    claims += [(False, f"{name} comes to its end") for name in missing]
-    if boot.cut:
-        begun = f"begin of {boot.steps[-1]}" in said
-        claims.append((begun and boot.steps[-1] not in ended, "the power was cut in time"))
+    """One line a claim; and one for each step that did not come to its end, or did though the power was to be cut.
+
+    `said` is what package.sh wrote.
+    """
+    said = said.replace("\r", "")
+    claims = [(not match[1], match[2].strip()) for match in CLAIM.finditer(said)]
+    parts = {name: re.findall(rf"^begin of {name}$(.*?)^end of {name}$", said, re.M | re.S) for name in boot.steps}
+    for name, found in parts.items():
+        if boot.cut and name == boot.steps[-1]:
+            cut = f"begin of {name}" in said and not found and END not in said
+            claims.append((cut, "the power was cut in time"))
+        elif len(found) != 1 or not CLAIM.search(found[0]) or said.count(f"begin of {name}\n") != 1:
+            claims.append((False, f"{name} comes to its end, once, and claims something"))
     for good, what in claims:
         say(f"{'ok' if good else 'not ok'} {title}: {what}")
     return Counts(sum(good for good, _ in claims), sum(not good for good, _ in claims), 0)
@@ -161,7 +177,7 @@ def _boot(place: Path, number: int, boot: Boot, package: Path) -> str:
     """Start the machine once; returns what its steps said."""
     log = place / "log"
     disk = place / "boot.img"
-    kernel = newest(run(["debugfs", "-R", "ls -p /", disk], log=log, timeout=60).output, boot.kernel)
+    kernel = chosen(run(["debugfs", "-R", "ls -p /", disk], log=log, timeout=60).output, boot.kernel)
     for source, name in ((f"/vmlinuz-{kernel}", "kernel"), (f"/initrd.img-{kernel}", "initramfs")):
         run(["debugfs", "-R", f"dump {source} {place / name}", disk], log=log, timeout=60)
     with tarfile.open(place / "inputs", "w") as inputs:
@@ -231,14 +247,16 @@ def answer(keys: Path, screen: Path) -> None:
             pass
 
 
-def newest(listing: str, beginning: str) -> str:
-    """The newest kernel of a /boot, as `debugfs -R "ls -p /"` lists it, that has an initramfs.
+def chosen(listing: str, which: str) -> str:
+    """The kernel of a /boot, as `debugfs -R "ls -p /"` lists it, that `which` says (see Boot), of those with an initramfs.
 
     Raises UserError where there is none.
     """
     names = {line.split("/")[5] for line in listing.splitlines() if line.count("/") >= 6}
+    beginning = "" if which == OLDEST else which
     kernels = [name.removeprefix("vmlinuz-") for name in names if name.startswith(f"vmlinuz-{beginning}")]
     whole = [kernel for kernel in kernels if f"initrd.img-{kernel}" in names]
     if not whole:
         raise UserError(f"no kernel {beginning}* with an initramfs lies in /boot: {' '.join(sorted(names))}")
-    return max(whole, key=lambda kernel: [int(number) for number in re.findall(r"\d+", kernel)])
+    choose = min if which == OLDEST else max
+    return choose(whole, key=lambda kernel: [int(number) for number in re.findall(r"\d+", kernel)])

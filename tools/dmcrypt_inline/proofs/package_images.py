@@ -77,7 +77,12 @@ SYSTEMS = {
             ("trixie-security", "trixie-backports"),
         ),
         System("trixie-dracut", "trixie", ("dracut", "systemd-cryptsetup")),
-        System("trixie-secure", "trixie", ("cryptsetup-initramfs", "initramfs-tools", *SECURE_BOOT)),
+        System(
+            "trixie-secure",
+            "trixie",
+            ("cryptsetup-initramfs", "initramfs-tools", *SECURE_BOOT),
+            ("trixie-backports",),
+        ),
         System("bookworm", "bookworm", ("cryptsetup-initramfs", "initramfs-tools")),
     )
 }

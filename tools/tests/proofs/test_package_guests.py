@@ -10,7 +10,7 @@ import pytest
 
 from dmcrypt_inline.common.counts import Counts
 from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.proofs.package_guests import QUESTIONS, Boot, answer, judge, newest
+from dmcrypt_inline.proofs.package_guests import OLDEST, QUESTIONS, Boot, answer, chosen, judge
 
 LISTING = "/2/040755/0/0/./4096/\n" + "".join(
     f"/12/100644/0/0/{name}/1/\n"
@@ -21,11 +21,15 @@ LISTING = "/2/040755/0/0/./4096/\n" + "".join(
 @pytest.mark.parametrize(
     ("steps", "said", "counts"),
     [
-        (("ours",), "ok: a\nend of ours\n", (1, 0)),
-        (("ours",), "ok: a\r\nnot ok: b\r\nend of ours\r\n", (1, 1)),
-        (("ours", "remove"), "ok: a\nend of ours\n", (1, 1)),
+        (("ours",), "begin of ours\nok: a\nend of ours\n", (1, 0)),
+        (("ours",), "begin of ours\r\nok: a\r\nnot ok: b\r\nend of ours\r\n", (1, 1)),
+        (("ours", "remove"), "begin of ours\nok: a\nend of ours\n", (1, 1)),
+        (("ours",), "begin of ours\nend of ours\n", (0, 1)),
+        (("ours",), "begin of ours\nbegin of ours\nok: a\nend of ours\n", (1, 1)),
         (("cut_placed",), "begin of cut_placed\nok: a\n", (2, 0)),
+        (("ours", "cut_placed"), "begin of ours\nok: a\nend of ours\nbegin of cut_placed\n", (2, 0)),
         (("cut_placed",), "begin of cut_placed\nok: a\nend of cut_placed\n", (1, 1)),
+        (("cut_placed",), "begin of cut_placed\nok: a\nend of this boot\n", (1, 1)),
         (("cut_placed",), "", (0, 1)),
         (("ours",), "", (0, 1)),
     ],
@@ -34,10 +38,11 @@ def test_a_step_has_to_come_to_its_end(steps: tuple[str, ...], said: str, counts
     assert judge("a test", Boot(steps), said) == Counts(*counts, 0)
 
 
-def test_the_newest_kernel_with_an_initramfs_is_started() -> None:
-    assert newest(LISTING, "") == "6.12.118"
+def test_the_newest_or_the_oldest_kernel_with_an_initramfs_is_started() -> None:
+    assert chosen(LISTING, "") == "6.12.118"
+    assert chosen(LISTING, OLDEST) == "6.12.9"
     with pytest.raises(UserError, match="initramfs"):
-        newest(LISTING, "7.3")
+        chosen(LISTING, "7.3")
 
 
 def test_each_question_is_answered_once_and_in_order(tmp_path: Path) -> None:
