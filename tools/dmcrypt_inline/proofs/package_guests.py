@@ -248,7 +248,7 @@ def answer(keys: Path, screen: Path) -> None:
 
 
 def chosen(listing: str, which: str) -> str:
-    """The kernel of a /boot, as `debugfs -R "ls -p /"` lists it, that `which` says (see Boot), of those with an initramfs.
+    """The kernel that `which` says (see Boot) of those with an initramfs in a /boot as `debugfs -R "ls -p /"` lists it.
 
     Raises UserError where there is none.
     """
