@@ -235,20 +235,15 @@ step() {
 		advice_is_followed /dev/md0 safe "['nvme0n1', 'nvme1n1']"
 		claim "crypttab is the same" same "$before" "$(sha256sum </etc/crypttab)"
 		;;
-	cut_upgrade)
-		claim "a later release arrives" install_kernel trixie-security
-		claim "after a reboot it is ours, which runs" after_reboot "$(newest 6.12)" '[^ ]*-inline'
-		claim "a package of the next version is made" next_package
-		cut_when is_on_disk "/boot/initrd.img-$(newest 6.12).dm-crypt-inline" &
-		dpkg -i ./next.deb
-		;;
-	upgrade_goes_on)
-		claim "the other kernel has no module of the package any more" \
-			fails exists "/lib/modules/$(newest 6.12)/updates/drivers/md/dm-crypt.ko*"
-		claim "its initramfs holds the last version" grep -q "$(newest 6.12): after a reboot [0-9.]*-inline, " <(status)
-		claim "dpkg goes on" dpkg --configure -a
-		claim "after a reboot what runs is the next" after_reboot "$kernel" 99-inline
-		claim "the other kernel is stock, to fall back on" after_reboot "$(newest 6.12)" stock
+	interrupted)
+		for source in /usr/src/dm-crypt-inline-*/*/dm-crypt.c; do echo '#error broken on purpose' >>"$source"; done
+		until exists "/boot/initrd.img-$kernel.dm-crypt-inline"; do sleep 0.01; done &&
+			pkill -KILL -f "^/bin/bash .*dm-crypt-inline install" &
+		claim "it cannot be built, and is killed when stock returns" fails dm-crypt-inline install "$kernel"
+		claim "its module is out already" fails exists "/lib/modules/$kernel/updates/drivers/md/dm-crypt.ko*"
+		claim "that stock is not back is noted" grep -q '^unfinished: ' "/var/lib/dm-crypt-inline/$kernel"
+		claim "it cannot be built again" fails dm-crypt-inline install "$kernel"
+		claim "after a reboot it is stock" after_reboot "$kernel" stock
 		;;
 	cut_*)
 		case $1 in
