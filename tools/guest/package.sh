@@ -17,7 +17,9 @@ same() { [ "$1" = "$2" ] || { echo "wanted '$1', got '$2'"; return 1; }; }
 fails() { ! "$@"; }
 # What is loaded, placed and in the initramfs, as the program itself says it.
 status() { dm-crypt-inline status | tee /dev/stderr; }
-after_reboot() { status | grep -x "$1: after a reboot $2, in the initramfs, and in /lib/modules $2; why: .*" >/dev/null; }
+after_reboot() {
+	status | grep -x "$1: after a reboot \($2\), in the initramfs, and in /lib/modules \1; why: \1: .*" >/dev/null
+}
 
 root_is_open_with_the_flags() {
 	same "no_read_workqueue no_write_workqueue" \
@@ -68,7 +70,7 @@ cut_when() {
 	echo b >/proc/sysrq-trigger
 }
 exists() { compgen -G "$1" >/dev/null; }
-is_on_disk() { exists "$1" && sync; }
+is_on_disk() { exists "$1" && [ -s "$(compgen -G "$1")" ] && sync; }
 
 # advised FIELD [NAME]: what advise says of a mapping, of the root if none is named, as Python writes it.
 advised() {
@@ -237,9 +239,11 @@ step() {
 		;;
 	interrupted)
 		for source in /usr/src/dm-crypt-inline-*/*/dm-crypt.c; do echo '#error broken on purpose' >>"$source"; done
-		until exists "/boot/initrd.img-$kernel.dm-crypt-inline"; do sleep 0.01; done &&
-			pkill -KILL -f "^/bin/bash .*dm-crypt-inline install" &
-		claim "it cannot be built, and is killed when stock returns" fails dm-crypt-inline install "$kernel"
+		dm-crypt-inline install "$kernel" &
+		until exists "/boot/initrd.img-$kernel.dm-crypt-inline"; do sleep 0.01; done
+		kill -KILL $!
+		wait $!
+		claim "it cannot be built, and is killed while stock returns" same 137 $?
 		claim "its module is out already" fails exists "/lib/modules/$kernel/updates/drivers/md/dm-crypt.ko*"
 		claim "that stock is not back is noted" grep -q '^unfinished: ' "/var/lib/dm-crypt-inline/$kernel"
 		claim "it cannot be built again" fails dm-crypt-inline install "$kernel"
@@ -258,7 +262,7 @@ step() {
 		claim "the module is there" exists "/lib/modules/*/updates/drivers/md/dm-crypt.ko*"
 		;;
 	left_initramfs)
-		claim "half an initramfs is there" exists "/boot/initrd.img-*.dm-crypt-inline"
+		claim "half an initramfs is there" [ -s "$(compgen -G "/boot/initrd.img-*.dm-crypt-inline")" ]
 		;;
 	go_on)
 		claim "dpkg goes on" dpkg --configure -a

@@ -42,7 +42,7 @@ QUESTIONS = (
     (b"Reboot", ENTER),
 )
 NVME, NVME_SIZE = ("nvme0", "nvme1"), 96 << 20  # empty disks; what is on them is lost with each boot
-END = "end of this boot"
+END, CUT = "end of this boot", "sysrq: Resetting"
 CLAIM = re.compile(r"^(not )?ok: (.*)$", re.M)
 
 
@@ -143,7 +143,9 @@ def _run(name: str, scenario: Scenario, package: Path) -> Counts:
     counted = []
     for number, boot in enumerate(scenario.boots, 1):
         with step(f"{name}, boot {number}: {' '.join(boot.steps)}", place / f"{number}.console"):
-            counted.append(judge(f"{name}, boot {number}", boot, _boot(place, number, boot, package)))
+            said = _boot(place, number, boot, package)
+            console = (place / f"{number}.console").read_text(errors="replace")
+            counted.append(judge(f"{name}, boot {number}", boot, said, console))
         if counted[-1].failed:
             say(f"  what was said: {place / f'{number}.said'}")
             break
@@ -153,17 +155,17 @@ def _run(name: str, scenario: Scenario, package: Path) -> Counts:
     return total(counted)
 
 
-def judge(title: str, boot: Boot, said: str) -> Counts:
+def judge(title: str, boot: Boot, said: str, console: str) -> Counts:
     """One line a claim; and one for each step that did not come to its end, or did though the power was to be cut.
 
-    `said` is what package.sh wrote.
+    `said` is what package.sh wrote, `console` what the kernel did.
     """
     said = said.replace("\r", "")
     claims = [(not match[1], match[2].strip()) for match in CLAIM.finditer(said)]
     parts = {name: re.findall(rf"^begin of {name}$(.*?)^end of {name}$", said, re.M | re.S) for name in boot.steps}
     for name, found in parts.items():
         if boot.cut and name == boot.steps[-1]:
-            cut = f"begin of {name}" in said and not found and END not in said
+            cut = f"begin of {name}" in said and not found and END not in said and CUT in console
             claims.append((cut, "the power was cut in time"))
         elif len(found) != 1 or not CLAIM.search(found[0]) or said.count(f"begin of {name}\n") != 1:
             claims.append((False, f"{name} comes to its end, once, and claims something"))

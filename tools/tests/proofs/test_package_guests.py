@@ -35,7 +35,11 @@ LISTING = "/2/040755/0/0/./4096/\n" + "".join(
     ],
 )
 def test_a_step_has_to_come_to_its_end(steps: tuple[str, ...], said: str, counts: tuple[int, int]) -> None:
-    assert judge("a test", Boot(steps), said) == Counts(*counts, 0)
+    assert judge("a test", Boot(steps), said, "sysrq: Resetting\n") == Counts(*counts, 0)
+
+
+def test_a_panic_is_no_power_cut() -> None:
+    assert judge("a test", Boot(("cut_placed",)), "begin of cut_placed\n", "Kernel panic\n") == Counts(0, 1, 0)
 
 
 def test_the_newest_kernel_with_an_initramfs_is_started() -> None:
