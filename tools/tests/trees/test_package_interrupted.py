@@ -1,0 +1,186 @@
+"""tools/package/dm-crypt-inline: killed before whatever changes the disk, and called again, it leaves what it says.
+
+The program runs on a small tree that stands for the system, and calls programs that only look like the real ones.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from dmcrypt_inline.trees.package import DATA, PROGRAM
+
+KERNEL = "6.12.118"
+OURS = "1.0-inline"
+PLACES = ("/lib/modules", "/boot/", "/var/lib", "/var/tmp", "/run/", "/usr/src", "/sys/", "/proc/sys", "/etc/initramfs")
+# Each step that changes something: counted, and the KILL_AT-th is not done.
+COUNTED = """#!/bin/bash
+read -r number <"$R/count"; echo $((number + 1)) >"$R/count"
+[ $number != "${KILL_AT-none}" ] || { kill -KILL $VICTIM; exit 1; }
+"""
+REAL = ("cp", "mkdir", "mv", "rm", "rmdir", "sync")
+STEPS = {
+    "depmod": """\
+cd "$R/lib/modules/$1" || exit
+placed=$(compgen -G "updates/drivers/md/dm-crypt.ko*")
+[ ! -e "$R/run/depmod.d/dm-crypt-inline.conf" ] || placed=
+echo "${placed:-kernel/drivers/md/dm-crypt.ko}" >chosen
+""",
+    "dkms": """\
+[ -z "${NO_BUILD-}" ] || exit 1
+made=$R/var/lib/dkms/dm-crypt-inline/1.0/$7/x86_64/module
+/bin/mkdir -p "$made" && printf 'version 1.0-inline\\nvermagic %s\\n' "$7" >"$made/dm-crypt.ko"
+""",
+    "mkinitramfs": """\
+: >"$2"
+[ -z "${NO_ROOM-}" ] || exit 1
+modules=$R/lib/modules/$3
+tar -cf "$2" -C "$modules" --transform 's,.*/,,' "$(cat "$modules/chosen")"
+""",
+}
+ANSWERS = {
+    "df": "echo Avail; echo 999999",
+    "dpkg-query": "echo -n installed",
+    "insmod": "echo 'insmod: File exists' >&2; exit 1",
+    "modprobe": "exit 0",
+    "modinfo": """\
+if [ "$1" = -k ]; then echo "$R/lib/modules/$2/$(cat "$R/lib/modules/$2/chosen")"; else sed -n "s/^$2 //p" "$3"; fi""",
+    "uname": f"echo {KERNEL}",
+    "unmkinitramfs": 'tar -xf "$1" -C "$2"',
+}
+
+
+@dataclass(frozen=True)
+class State:
+    """What boots ("stock" or OURS), what lies in /lib/modules, and what is noted ("": nothing)."""
+
+    image: str
+    placed: str
+    note: str
+
+
+class System:
+    """A tree with one kernel, and the programs beside it."""
+
+    def __init__(self, place: Path) -> None:
+        self.root, self.programs = place / "root", place / "programs"
+        self.programs.mkdir()
+        for name in REAL:
+            self._program(name, COUNTED + f'exec /bin/{name} "$@"\n')
+        for name, text in STEPS.items():
+            self._program(name, COUNTED + text)
+        for name, text in ANSWERS.items():
+            self._program(name, f"#!/bin/bash\n{text}\n")
+        text = re.sub("@[A-Z]+@", "1.0", (DATA / PROGRAM).read_text())
+        for name in PLACES:
+            text = re.sub(rf"(?<![\w$}}]){name}", f"{self.root}{name}", text)
+        self._program(PROGRAM, text.replace("PATH=", f"PATH={self.programs}:", 1))
+        headers = self.modules / "build/include/generated"
+        for path, written in {
+            self.modules / "kernel/drivers/md/dm-crypt.ko": f"vermagic {KERNEL}\n",
+            self.modules / "chosen": "kernel/drivers/md/dm-crypt.ko\n",
+            self.root / f"boot/vmlinuz-{KERNEL}": "",
+            self.root / "usr/src/dm-crypt-inline-1.0/kernels.mk": "highest-6.12 := 118\n",
+            self.root / "sys/module/dm_crypt/version": "",
+            self.root / "run/none": "",
+            self.root / "var/tmp/none": "",
+            headers / "package.h": '#define LINUX_PACKAGE_ID " Debian 1"\n',
+            headers / "uapi/linux/version.h": "#define LINUX_VERSION_MAJOR 6\n"
+            "#define LINUX_VERSION_PATCHLEVEL 12\n#define LINUX_VERSION_SUBLEVEL 118\n",
+        }.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(written)
+        self._tar("-cf", self.image, "-C", self.modules / "kernel/drivers/md", "dm-crypt.ko")
+
+    @property
+    def modules(self) -> Path:
+        return self.root / "lib/modules" / KERNEL
+
+    @property
+    def image(self) -> Path:
+        return self.root / f"boot/initrd.img-{KERNEL}"
+
+    def _program(self, name: str, text: str) -> None:
+        (self.programs / name).write_text(text)
+        (self.programs / name).chmod(0o755)
+
+    def _tar(self, *words: str | Path) -> str:
+        return subprocess.run(["tar", *words], check=True, capture_output=True, text=True).stdout
+
+    def call(self, what: str, trouble: Mapping[str, str] | None = None) -> int:
+        """Its exit status. Programs that outlive it have ended, too."""
+        (self.root / "count").write_text("1\n")
+        command = f"VICTIM=$$ exec bash {self.programs / PROGRAM} {what} {KERNEL}"
+        env = {"R": str(self.root), "PATH": "/usr/bin:/bin", **(trouble or {})}
+        return subprocess.run(["bash", "-c", command], check=False, capture_output=True, env=env).returncode
+
+    def state(self) -> State:
+        version = re.compile("^version (.*)$", re.M)
+        held = version.search(self._tar("-xOf", self.image, "dm-crypt.ko"))
+        placed = self.modules / "updates/drivers/md/dm-crypt.ko"
+        note = self.root / "var/lib/dm-crypt-inline" / KERNEL
+        return State(
+            held[1] if held else "stock",
+            ",".join(version.findall(placed.read_text())) if placed.exists() else "",
+            note.read_text() if note.exists() else "",
+        )
+
+
+NO_BUILD, NO_ROOM = {"NO_BUILD": "y"}, {"NO_ROOM": "y"}
+GONE = State("stock", "", "")
+
+
+def goes_on(system: System, restore: Callable[[], None]) -> None:
+    """Whatever is called next ends as it says, and can be called again."""
+    left = system.state()
+    assert not left.note.startswith("stock: ") or (left.image, left.placed) == ("stock", ""), left
+    assert system.call("install") == 0
+    assert system.state() == State(OURS, OURS, f"{OURS}: built and checked\n"), left
+    restore()
+    assert system.call("install", NO_BUILD) == 1
+    assert system.state() == State("stock", "", "stock: dkms could not build it, see above\n"), left
+    restore()
+    assert system.call("remove") == 0
+    assert system.state() == GONE, left
+    restore()
+    assert (system.call("remove", NO_ROOM) == 0) == (left.image == "stock"), left
+    assert system.state().image == left.image
+    assert system.call("remove") == 0
+    assert system.state() == GONE, left
+
+
+@pytest.mark.parametrize("before", ["nothing", "install"])
+@pytest.mark.parametrize(("what", "trouble"), [("install", {}), ("install", NO_BUILD), ("remove", {})])
+def test_it_can_be_killed_anywhere(tmp_path: Path, before: str, what: str, trouble: Mapping[str, str]) -> None:
+    system, whole, kept = System(tmp_path), tmp_path / "whole", tmp_path / "kept"
+    if before == "install":
+        assert system.call(before) == 0
+    seen: set[tuple[State, bool]] = set()
+    shutil.copytree(system.root, whole)
+    number = 0
+    while True:
+        number += 1
+        status = system.call(what, {**trouble, "KILL_AT": str(number)})
+        if status != -9:
+            break
+        found = (system.state(), (system.root / "run/depmod.d/dm-crypt-inline.conf").exists())
+        if found not in seen:
+            seen.add(found)
+            shutil.copytree(system.root, kept)
+
+            def restore() -> None:
+                shutil.rmtree(system.root)
+                shutil.copytree(kept, system.root)
+
+            goes_on(system, restore)
+            shutil.rmtree(kept)
+        shutil.rmtree(system.root)
+        shutil.copytree(whole, system.root)
+    assert status == (1 if trouble else 0)
+    assert number > (1 if (before, what) == ("nothing", "remove") else 3)
