@@ -47,6 +47,7 @@ tar -cf "$2" -C "$modules" --transform 's,.*/,,' "$(cat "$modules/chosen")"
 ANSWERS = {
     "df": "echo Avail; echo 999999",
     "dpkg-query": "echo -n installed",
+    "id": "echo 0",
     "insmod": "echo 'insmod: File exists' >&2; exit 1",
     "modprobe": "exit 0",
     "modinfo": """\
