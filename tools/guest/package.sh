@@ -153,10 +153,11 @@ step() {
 		claim "after a reboot it is ours" after_reboot "$(newest 7.3)" '[^ ]*-inline'
 		;;
 	unknown)
-		sed -i '/^highest-7/d; s/^\(highest-6.12 :=\) .*/\1 117/' /usr/src/dm-crypt-inline-*/kernels.mk
+		release=$(dpkg-deb -f /var/cache/trixie-security/linux-image-6.*.deb Version | cut -d . -f 3 | cut -d - -f 1)
+		sed -i "/^highest-7/d; s/^\(highest-6.12 :=\) .*/\1 $((release - 1))/" /usr/src/dm-crypt-inline-*/kernels.mk
 		claim "a release that is not known arrives" install_kernel trixie-security
 		claim "it keeps its own" after_reboot "$(newest 6.12)" stock
-		claim "with the reason" grep -q 'up to .117, not .118' "/var/lib/dm-crypt-inline/$(newest 6.12)"
+		claim "with the reason" grep -q "up to .$((release - 1)), not .$release" "/var/lib/dm-crypt-inline/$(newest 6.12)"
 		claim "a series that is not known arrives" install_kernel trixie-backports
 		claim "it keeps its own" after_reboot "$(newest 7.3)" stock
 		claim "with the reason" grep -q 'has no dm-crypt for Linux 7.3' "/var/lib/dm-crypt-inline/$(newest 7.3)"

@@ -21,7 +21,7 @@ from ..common.errors import UserError
 from ..common.paths import REPO, TOOLS, build_dir
 from ..common.progress import say, step
 from ..common.run import run
-from . import advice
+from . import advice, ktap
 from .package_images import PASSPHRASE, SYSTEMS, disks
 
 LONG = 3600.0  # seconds for one boot, which may build a module and an initramfs, emulated
@@ -158,7 +158,8 @@ def _run(name: str, scenario: Scenario, package: Path) -> Counts:
 def judge(title: str, boot: Boot, said: str, console: str) -> Counts:
     """One line a claim; and one for each step that did not come to its end, or did though the power was to be cut.
 
-    `said` is what package.sh wrote, `console` what the kernel did.
+    A kselftest's claims count, too, and its skips as such. `said` is what package.sh wrote, `console` what the
+    kernel did.
     """
     said = said.replace("\r", "")
     claims = [(not match[1], match[2].strip()) for match in CLAIM.finditer(said)]
@@ -169,9 +170,16 @@ def judge(title: str, boot: Boot, said: str, console: str) -> Counts:
             claims.append((cut, "the power was cut in time"))
         elif len(found) != 1 or not CLAIM.search(found[0]) or said.count(f"begin of {name}\n") != 1:
             claims.append((False, f"{name} comes to its end, once, and claims something"))
+    skipped = []
+    for report in map(ktap.parse, said.split("TAP version 13\n")[1:]):
+        claims += [(claim.ok, claim.name) for claim in report.claims if not claim.skip]
+        claims += [(False, problem) for problem in report.problems]
+        skipped += [f"{claim.name} # SKIP {' '.join(claim.diagnostics)}" for claim in report.claims if claim.skip]
     for good, what in claims:
         say(f"{'ok' if good else 'not ok'} {title}: {what}")
-    return Counts(sum(good for good, _ in claims), sum(not good for good, _ in claims), 0)
+    for what in skipped:
+        say(f"ok {title}: {what}")
+    return Counts(sum(good for good, _ in claims), sum(not good for good, _ in claims), len(skipped))
 
 
 def _boot(place: Path, number: int, boot: Boot, package: Path) -> str:

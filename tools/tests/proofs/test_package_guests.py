@@ -38,6 +38,17 @@ def test_a_step_has_to_come_to_its_end(steps: tuple[str, ...], said: str, counts
     assert judge("a test", Boot(steps), said, "sysrq: Resetting\n") == Counts(*counts, 0)
 
 
+def test_skips_of_a_kselftest_are_no_claims() -> None:
+    kselftest = "TAP version 13\n1..3\n# skipped: needs null_blk\nok 1 a # SKIP\nok 2 b\nnot ok 3 c\n"
+    said = f"begin of kselftests\n{kselftest}\nnot ok: kselftest table\nend of kselftests\n"
+    assert judge("a test", Boot(("kselftests",)), said, "") == Counts(1, 2, 1)
+
+
+def test_half_a_kselftest_is_none() -> None:
+    said = "begin of kselftests\nTAP version 13\n1..3\nok 1 a\n\nok: kselftest table\nend of kselftests\n"
+    assert judge("a test", Boot(("kselftests",)), said, "") == Counts(2, 1, 0)
+
+
 def test_a_panic_is_no_power_cut() -> None:
     assert judge("a test", Boot(("cut_placed",)), "begin of cut_placed\n", "Kernel panic\n") == Counts(0, 1, 0)
 
