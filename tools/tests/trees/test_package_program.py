@@ -1,5 +1,7 @@
 """tools/package/dm-crypt-inline: killed before whatever changes the disk, and called again, it leaves what it says.
 
+And its status says so where the firmware may refuse ours.
+
 The program runs on a small tree that stands for the system, and calls programs that only look like the real ones.
 """
 
@@ -50,6 +52,7 @@ ANSWERS = {
     "id": "echo 0",
     "insmod": "echo 'insmod: File exists' >&2; exit 1",
     "modprobe": "exit 0",
+    "mokutil": '[ "$1" != --test-key ] || echo "$2 is ${KEY-not enrolled}"',
     "modinfo": """\
 if [ "$1" = -k ]; then echo "$R/lib/modules/$2/$(cat "$R/lib/modules/$2/chosen")"; else sed -n "s/^$2 //p" "$3"; fi""",
     "uname": f"echo {KERNEL}",
@@ -116,10 +119,14 @@ class System:
 
     def call(self, what: str, trouble: Mapping[str, str] | None = None) -> int:
         """Its exit status. Programs that outlive it have ended, too."""
+        return self.run(what, trouble or {}).returncode
+
+    def run(self, what: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+        """What became of it, with what it said."""
         (self.root / "count").write_text("1\n")
         command = f"VICTIM=$$ exec bash {self.programs / PROGRAM} {what} {KERNEL}"
-        env = {"R": str(self.root), "PATH": "/usr/bin:/bin", **(trouble or {})}
-        return subprocess.run(["bash", "-c", command], check=False, capture_output=True, env=env).returncode
+        all_env = {"R": str(self.root), "PATH": "/usr/bin:/bin", **env}
+        return subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True, env=all_env)
 
     def state(self) -> State:
         version = re.compile("^version (.*)$", re.M)
@@ -185,3 +192,26 @@ def test_it_can_be_killed_anywhere(tmp_path: Path, before: str, what: str, troub
         shutil.copytree(whole, system.root)
     assert status == (1 if trouble else 0)
     assert number > (1 if (before, what) == ("nothing", "remove") else 3)
+
+
+@pytest.mark.parametrize(
+    ("lockdown", "key", "warned"),
+    [
+        (None, "not enrolled", False),  # no UEFI
+        ("[none] integrity confidentiality", "not enrolled", True),
+        ("[none] integrity confidentiality", "already enrolled", False),
+        ("none [integrity] confidentiality", "not enrolled", False),  # the kernel knows it by another way: it is loaded
+        ("none integrity [confidentiality]", "not enrolled", False),
+    ],
+)
+def test_status_tells_of_a_key_that_secure_boot_would_refuse(
+    tmp_path: Path, lockdown: str | None, key: str, warned: bool
+) -> None:
+    system, warning = System(tmp_path), "with Secure Boot ours would not load"
+    if lockdown:
+        for path in ("sys/firmware/efi", "sys/kernel/security"):
+            (system.root / path).mkdir(parents=True)
+        (system.root / "sys/kernel/security/lockdown").write_text(f"{lockdown}\n")
+    assert warning not in system.run("status", {"KEY": key}).stdout  # nothing of ours is installed
+    assert system.call("install") == 0
+    assert (warning in system.run("status", {"KEY": key}).stdout) is warned
