@@ -63,6 +63,8 @@ install_kernel() {
 	done
 	dpkg -i "/var/cache/$1"/*.deb
 }
+# For MokManager, that asks at the next start, for the password, too.
+import_key() { yes 'not a secret' | head -n 2 | mokutil --import /var/lib/dkms/mok.pub; }
 newest() { find /lib/modules -mindepth 1 -maxdepth 1 -name "$1*" -printf '%f\n' | sort -V | tail -n 1; }
 # cut_when COMMAND: the machine restarts at once when that succeeds, and what no disk has yet is lost: a power cut.
 cut_when() {
@@ -131,13 +133,20 @@ step() {
 		claim "the package is installed" install_package
 		claim "after a reboot it is stock" after_reboot "$kernel" stock
 		claim "with the reason" grep -q 'mokutil --import /var/lib/dkms/mok.pub' "/var/lib/dm-crypt-inline/$kernel"
-		claim "the key is imported" sh -c "yes 'not a secret' | head -n 2 | mokutil --import /var/lib/dkms/mok.pub"
+		claim "the key is imported" import_key
 		;;
 	enrolled)
 		stock_is_loaded
 		claim "the key is enrolled" grep -q 'already enrolled' <(mokutil --test-key /var/lib/dkms/mok.pub 2>&1)
 		claim "what runs can be installed" dm-crypt-inline install "$kernel"
 		claim "after a reboot it is ours" after_reboot "$kernel" '[^ ]*-inline'
+		;;
+	unknown_key)
+		claim "the kernel is not locked down" grep -F '[none]' /sys/kernel/security/lockdown
+		claim "status says what Secure Boot would do" grep -q '^with Secure Boot ours would not load' <(status)
+		;;
+	imported)
+		claim "the key is imported" import_key
 		;;
 	early)
 		claim "a later release arrives before ours has run" install_kernel trixie-security

@@ -43,6 +43,8 @@ QUESTIONS = (
 )
 NVME, NVME_SIZE = ("nvme0", "nvme1"), 96 << 20  # empty disks; what is on them is lost with each boot
 END, CUT = "end of this boot", "sysrq: Resetting"
+REFUSED = "Loading of module with unavailable key is rejected"
+SWITCH = "SecureBootEnable\0".encode("utf-16-le")  # EDK2's variable, of one byte
 CLAIM = re.compile(r"^(not )?ok: (.*)$", re.M)
 
 
@@ -50,16 +52,23 @@ CLAIM = re.compile(r"^(not )?ok: (.*)$", re.M)
 class Boot:
     """What happens between one start of the machine and the next: steps of tools/guest/package.sh.
 
-    `kernel` is the beginning of the name of the one to start (else the newest, as boot loaders do it).
+    `kernel` is the beginning of the name of the one to start (else the newest, as boot loaders do it); `secure`,
+    whether Secure Boot is on, where the system is made for it.
     """
 
     steps: tuple[str, ...]
     kernel: str = ""
+    secure: bool = True
 
     @property
     def cut(self) -> bool:
         """Whether it ends with a power cut."""
         return self.steps[-1].startswith("cut_")
+
+    @property
+    def shut(self) -> bool:
+        """Whether the root is not opened, because the kernel does not know the key that signed dm-crypt."""
+        return self.steps == ("shut",)
 
 
 @dataclass(frozen=True)
@@ -110,6 +119,15 @@ SCENARIOS = {
             Boot(("locked", "ours", "series")),
             Boot(("locked", "ours", "remove")),
             Boot(("locked", "stock")),
+        ),
+    ),
+    "secure_boot_is_turned_on_later": Scenario(
+        "trixie-secure",
+        (
+            Boot(("install", "unknown_key"), secure=False),
+            Boot(("shut",)),
+            Boot(("ours", "imported"), secure=False),
+            Boot(("locked", "ours")),
         ),
     ),
     "advice": Scenario("trixie", (Boot(("layers", "advice")),)),
@@ -165,7 +183,10 @@ def judge(title: str, boot: Boot, said: str, console: str) -> Counts:
     claims = [(not match[1], match[2].strip()) for match in CLAIM.finditer(said)]
     parts = {name: re.findall(rf"^begin of {name}$(.*?)^end of {name}$", said, re.M | re.S) for name in boot.steps}
     for name, found in parts.items():
-        if boot.cut and name == boot.steps[-1]:
+        if boot.shut:
+            stays = "begin of" not in said and END not in said  # the firmware says something, too
+            claims.append((stays and REFUSED in console, "the kernel refuses ours, and the root stays shut"))
+        elif boot.cut and name == boot.steps[-1]:
             cut = f"begin of {name}" in said and not found and END not in said and CUT in console
             claims.append((cut, "the power was cut in time"))
         elif len(found) != 1 or not CLAIM.search(found[0]) or said.count(f"begin of {name}\n") != 1:
@@ -212,7 +233,7 @@ def _boot(place: Path, number: int, boot: Boot, package: Path) -> str:
     machine = ["qemu-system-x86_64", *EMULATED, "-m", "2G", "-nodefaults", "-display", "none"]
     machine += ["-device", "virtio-rng-pci", *drives]
     if (place / "esp").exists():
-        machine += _firmware(place, console)
+        machine += [*_firmware(place, console, boot.secure), *(("-no-reboot",) if boot.shut else ())]
     else:
         machine += [*COUNTED, "-no-reboot", "-serial", f"file:{console}"]
         machine += ["-kernel", str(place / "kernel"), "-initrd", str(place / "initramfs"), "-append", ARGUMENTS]
@@ -222,8 +243,11 @@ def _boot(place: Path, number: int, boot: Boot, package: Path) -> str:
     return said.read_text(errors="replace") if said.exists() else ""
 
 
-def _firmware(place: Path, console: Path) -> list[str]:
+def _firmware(place: Path, console: Path, secure: bool) -> list[str]:
     """QEMU's words for a machine with Secure Boot, that starts from place/esp; and somebody who answers MokManager."""
+    variables = (place / "variables").read_bytes()
+    before, switch, after = variables.partition(SWITCH)
+    (place / "variables").write_bytes(before + switch + bytes([secure]) + after[1:])
     for name in ("kernel", "initramfs"):
         (place / name).replace(place / "esp" / name)
     ends = [console.with_name(f"{console.name}.{end}") for end in ("in", "out")]

@@ -38,6 +38,19 @@ def test_a_step_has_to_come_to_its_end(steps: tuple[str, ...], said: str, counts
     assert judge("a test", Boot(steps), said, "sysrq: Resetting\n") == Counts(*counts, 0)
 
 
+@pytest.mark.parametrize(
+    ("said", "console", "shut"),
+    [
+        ("BdsDxe: starting\n", "Loading of module with unavailable key is rejected\nreboot\n", True),
+        ("BdsDxe: starting\n", "dracut: nothing of a key\n", False),
+        ("begin of shut\n", "Loading of module with unavailable key is rejected\n", False),
+        ("end of this boot\n", "Loading of module with unavailable key is rejected\n", False),
+    ],
+)
+def test_a_root_is_shut_when_the_kernel_refuses_ours(said: str, console: str, shut: bool) -> None:
+    assert (judge("a test", Boot(("shut",)), said, console).failed == 0) is shut
+
+
 def test_skips_of_a_kselftest_are_no_claims() -> None:
     kselftest = "TAP version 13\n1..3\n# skipped: needs null_blk\nok 1 a # SKIP\nok 2 b\nnot ok 3 c\n"
     said = f"begin of kselftests\n{kselftest}\nnot ok: kselftest table\nend of kselftests\n"
