@@ -40,6 +40,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ("bug", r"\bBUG: "),
     ("I/O error", r"I/O error|EXT4-fs error|JBD2: .*error|Aborting journal|INTEGRITY AEAD ERROR"),
 )
+STALLS = ("soft lockup", "workqueue lockup", "RCU stall")  # of these kinds, which a busy host makes, too
 _ANY = re.compile("|".join(pattern for _, pattern in _KINDS))
 
 # "[   12.345678] " or, with CONFIG_PRINTK_CALLER, "[   12.345678][  T123] "

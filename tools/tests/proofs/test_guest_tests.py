@@ -54,6 +54,7 @@ def test_what_a_test_provokes_is_no_complaint(tmp_path: Path, monkeypatch: pytes
         ("1..2\nok 1 a\nok 2 b\n", 0, "", (2, 0, 0), False),
         ("1..2\nok 1 a\nnot ok 2 b\n", 1, "", (1, 1, 0), True),
         ("1..1\nok 1 a\n", 0, "BUG: x", (1, 1, 0), True),
+        ("1..1\nok 1 a\n", 0, "rcu: INFO: rcu_sched self-detected stall on CPU", (1, 1, 0), False),
         ("1..2\nok 1 a\n", None, "", (1, 2, 0), False),
         ("1..1\nok 1 a\n", 1, "", (1, 1, 0), False),
         ("1..0 # SKIP needs root\n", 4, "", (0, 0, 1), False),
@@ -99,12 +100,14 @@ def test_a_guest_that_died_shows_its_last_lines_and_how_to_decode_traces(
     assert lines[-1].endswith(f"{command} <{tmp_path / 'out' / 'console.log'}")
 
 
+@pytest.mark.parametrize(("mark", "silent"), [("silence", "one"), ("guest test: one", "two")])
 def test_a_kernel_that_does_not_write_to_its_console_is_an_error(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str, silent: str
 ) -> None:
-    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n", mark="silence")
-    with pytest.raises(UserError, match="would go unseen"):
-        guests.run(module(tmp_path, "series"), ["dm-crypt/table"], 20.0)
+    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n", mark=mark)
+    make_tests(tmp_path, monkeypatch, {"one": "", "two": ""})
+    with pytest.raises(UserError, match=f"when {silent} began: .* would go unseen"):
+        guests.run(module(tmp_path, "series"), ["one", "two"], 20.0)
 
 
 def test_only_what_is_executable_is_a_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
