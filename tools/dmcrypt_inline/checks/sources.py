@@ -128,8 +128,10 @@ def _no_hosts(tools: Path, log: Path) -> None:
     sites = run(["apt-get", "indextargets", "--format", "$(SITE)"], log=log, timeout=60, check=False).output.split()
     ask = "from pip._internal.models.index import PyPI as p; print(p.netloc, p.file_storage_domain)"
     known = run([tools / "python", "-c", ask], log=log, timeout=60).output.split()
+    settings = run([tools / "python", "-m", "pip", "config", "list"], log=log, timeout=60).output
+    sites += re.findall(r"index-url='(\S+)'", settings)
     home = urlsplit(platform.freedesktop_os_release().get("HOME_URL", "")).netloc
-    hosts = {urlsplit(site).netloc for site in sites} | set(known) | {".".join(home.split(".")[-2:])}
+    hosts = {urlsplit(site).hostname for site in sites} | set(known) | {".".join(home.split(".")[-2:])}
     fail_if(find_words(sorted(filter(None, hosts)), sources(), not_after=""))
 
 

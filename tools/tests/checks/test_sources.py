@@ -78,6 +78,17 @@ def test_a_registry_s_host_fails(repository: Path, tmp_path: Path) -> None:
         sources._no_hosts(tools, tmp_path / "log")
 
 
+def test_the_host_of_this_machine_s_own_index_fails(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = Path(sys.executable).parent
+    (repository / "a").write_text("pip install --index-url https://mirror.example:8080/simple\n")
+    sources._no_hosts(tools, tmp_path / "log")
+    monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.example:8080/simple")
+    with pytest.raises(Failed, match="a:1: "):
+        sources._no_hosts(tools, tmp_path / "log")
+
+
 def test_a_host_of_the_distribution_fails(repository: Path, tmp_path: Path) -> None:
     home = platform.freedesktop_os_release()["HOME_URL"].rstrip("/").removeprefix("https://www.")
     (repository / "a").write_text(f"(builders@lists.{home})\n")
