@@ -278,7 +278,8 @@ def swap_with_a_random_key_changes_when_it_is_opened_again() -> None:
     options = ("--type", "plain", "--cipher", "aes-xts-plain64", "--key-size", "512")
     with ExitStack() as stack:
         device = stack.enter_context(disk("d"))
-        stack.enter_context(crypttab(f"swap {device} /dev/urandom swap,cipher=aes-xts-plain64,size=512\n"))
+        text = f"swap {device} /dev/urandom swap,cipher=aes-xts-plain64,size=512"
+        stack.enter_context(crypttab(f"{text}\n"))
         stack.enter_context(opened("swap", device, *options, key_file=Path("/dev/urandom")))
         run("mkswap", "/dev/mapper/swap")
         run("swapon", "/dev/mapper/swap")
@@ -287,7 +288,9 @@ def swap_with_a_random_key_changes_when_it_is_opened_again() -> None:
         same("said on the screen", True, "for swap" in (RESULTS / "swap.txt").read_text())
         same("calls of cryptsetup", [], [line for line in said["do"] if line.startswith("cryptsetup")])
         act("--apply", "swap")
+        same("crypttab", f"{text},{OPTIONS}\n", CRYPTTAB.read_text())
         act("--undo", "swap")
+        same("crypttab", f"{text}\n", CRYPTTAB.read_text())
 
 
 @claim
@@ -297,8 +300,10 @@ def authenticated_volume_gets_no_flag_that_its_kernel_cannot_bear() -> None:
         with opened("volume", device):
             audit = Path("/proc/self/loginuid").exists()
             expect("volume", advice="set", flags=[WRITE] if audit else SAFE, disks=[Path(device).name])
+            wanted = [WRITE] if audit else SAFE
             act("--apply", "volume")
-            same("in the header", ["no-write-workqueue"], stored(device)[-1:])
+            same("in force", wanted, flags("volume"))
+            same("in the header", [flag.replace("_", "-") for flag in wanted], stored(device))
             act("--undo", "volume")
 
 
