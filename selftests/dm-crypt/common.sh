@@ -105,6 +105,7 @@ run_test() {
 	mark_log
 	begun=$mark
 	# The words are a function and its arguments.
+	[ "$(type -t "${1%% *}")" = function ] || broken "there is no test $1"
 	$1
 	end "$KSFT_PASS"
 }
@@ -134,13 +135,13 @@ no_complaints() {
 	want "lines of the kernel log with the mark" 1 "$(dmesg | grep -c "$begun")"
 	want "complaints of the kernel" "" "$(log_since "$begun" | awk '
 		{ sub(/^(\[[^]]*\])* */, "") }
-		/^(watchdog: )?(BUG|WARNING|UBSAN|ODEBUG|Oops|Internal error|Unable to handle)/ ||
+		/^(watchdog: |\[ )?(BUG|WARNING|UBSAN|ODEBUG|Oops|Internal error|Unable to handle)/ ||
 			/^(INFO: task|kernel BUG|general protection)/ {
 			complaint = $0
 			left = 60
 		}
 		left-- > 0 && (/dm_crypt[] ]|dmcrypt_write|kcryptd|[ _]crypt_[a-z_]+\+0x/ ||
-			/^BUG: s.* (invalid context|atomic)/) &&
+			/^BUG: s.* (invalid context|atomic)|Invalid wait context/) &&
 			!/^Modules linked in/ { print complaint; left = 0 }' | head -n 3)"
 }
 

@@ -83,7 +83,7 @@ by() {
 	END { print most }' "$instance/trace"
 }
 
-# Reads are completed and writes submitted inline where the flags say so, and nowhere else.
+# Most reads are completed and most writes submitted inline where the flags say so, and only there.
 # inline_as_the_flags_say CONTEXT: where the disk completes; another mapping does in softirq.
 inline_as_the_flags_say() {
 	local mode context

@@ -287,7 +287,7 @@ log_since_mark() {
 }
 
 # What no test may provoke: reports of the kernel's debugging aids, lost I/O.
-COMPLAINTS='^(watchdog: )?(BUG|WARNING|KASAN|UBSAN|ODEBUG|Oops|INFO: task|INFO: rcu|kernel BUG)'
+COMPLAINTS='^(watchdog: |\[ )?(BUG|WARNING|KASAN|UBSAN|ODEBUG|Oops|INFO: task|INFO: rcu|kernel BUG)'
 COMPLAINTS+='|^(Internal error|Unable to handle)'
 COMPLAINTS+='|^general protection fault|^rcu: .* stall|^(list_(add|del) corruption|refcount_t: )'
 COMPLAINTS+='|possible (recursive|circular) locking|inconsistent lock state|suspicious RCU'

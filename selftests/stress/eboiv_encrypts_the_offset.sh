@@ -33,6 +33,7 @@ of_sector() {
 	map blocks "$(crypt_table "$DISK" aes-ecb-null "$(key 32)")" || return 0
 	BLOCKS=$MAPPED
 	expected=$(encrypted "$(encrypted "$offset")")
+	dd if=/dev/zero of="$DISK" bs=512 count=1 oflag=direct status=none # where it was left
 	map eboiv "$(crypt_table "$DISK" aes-cbc-eboiv "$(key 32)" ${FLAGS[both]})" || return 0
 	dd if=/dev/zero of="$MAPPED" bs=512 seek="$1" count=1 oflag=direct status=none ||
 		broken "dd failed"

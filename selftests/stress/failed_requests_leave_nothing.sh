@@ -38,13 +38,11 @@ kmemleak_finds_nothing() {
 	null_disk leaking 16 irqmode=2 completion_nsec=10000
 	below failing-disk flakey "$DISK" 0 0 3600
 	map_flags leaking "$1" 64 both || return 0
-	failed_requests write 1 >/dev/null
-	failed_requests read 1 >/dev/null
+	want "writes that failed" 16 "$(failed_requests write 1)"
+	want "reads that failed" 16 "$(failed_requests read 1)"
 	undo_last 4
 	# A block is reported once it was found unreferenced and some seconds old.
-	echo scan >$leaks
-	sleep 6
-	echo scan >$leaks
+	{ echo scan >$leaks && sleep 6 && echo scan >$leaks; } || broken "kmemleak has turned itself off"
 	want "kmemleak" "" "$(grep -A 12 '^unreferenced' $leaks | grep -m 3 -E 'crypt')"
 }
 

@@ -86,6 +86,7 @@ accepted_again() {
 
 	line 0 "${CANONICAL[*]}"
 	first=$(read_back "$LINE")
+	want "table" some "${first:+some}"
 	want "table loaded from a read-back" "$first" "$(read_back "$first")"
 }
 
