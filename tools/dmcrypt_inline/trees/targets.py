@@ -127,7 +127,7 @@ class Target:
 
 # Trees of other times spell the device mapper otherwise.
 LINUX_PREFIXES = (
-    *("dm: ", "dm crypt: ", "dm-crypt: ", "dm audit: ", "dm-audit: "),
+    *("dm: ", "dm crypt: ", "dm-crypt: "),
     *("crypto: ", "lib/crypto: ", "Documentation: ", "selftests: "),
 )
 LINUX_PRODUCTS = (
