@@ -135,8 +135,8 @@ no_complaints() {
 	want "lines of the kernel log with the mark" 1 "$(dmesg | grep -c "$begun")"
 	want "complaints of the kernel" "" "$(log_since "$begun" | awk '
 		{ sub(/^(\[[^]]*\])* */, "") }
-		/^(watchdog: |\[ )?(BUG|WARNING|UBSAN|ODEBUG|Oops|Internal error|Unable to handle)/ ||
-			/^(INFO: task|kernel BUG|general protection)/ {
+		/^(watchdog: |\[ )?(BUG|WARNING|UBSAN|ODEBUG|Oops|Internal error)/ ||
+			/^(INFO: task|kernel BUG|general protection|Unable to handle)/ {
 			complaint = $0
 			left = 60
 		}
