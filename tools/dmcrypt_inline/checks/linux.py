@@ -46,7 +46,7 @@ def linux_checks(queue: Queue) -> list[Check]:
     """The checks of a kernel's queue."""
     return [
         Check("every_option_of_the_kernels_takes_effect", lambda: _configure(queue)),
-        Check("checkpatch_strict_is_silent", lambda: _checkpatch(queue)),
+        style_check(queue),
         *(
             Check(f"each_patch_builds_without_warnings_{how}", partial(_each_builds, queue, flavour), slow)
             for how, flavour, slow in (("with_gcc", _usual(queue), False), ("with_clang", "clang", True))
@@ -110,6 +110,11 @@ def checkpatch(queue: Queue, patches: Sequence[Path], *ignored: str) -> None:
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         fail_if([problem for problem in pool.map(judge, patches) if problem])
+
+
+def style_check(queue: Queue) -> Check:
+    """The kernel's own look at patches."""
+    return Check("checkpatch_strict_is_silent", lambda: _checkpatch(queue))
 
 
 def _checkpatch(queue: Queue) -> None:

@@ -20,7 +20,7 @@ from ..trees.targets import Target
 from .checklist import Check, Failed, Queue, Skipped, fail_if, run_checks
 from .cryptsetup import cryptsetup_checks
 from .documentation import documentation_checks
-from .linux import linux_checks
+from .linux import linux_checks, style_check
 from .posting import posting_checks
 from .sources import IGNORED_WORDS
 from .static_analysis import source_reading_checks
@@ -33,9 +33,10 @@ def check(target: Target, base: BaseTree, env: Path, quick: bool, kernel: Tree |
 
 
 def check_mails(target: Target, base: BaseTree, env: Path) -> Counts:
-    """Run those that look at the mails and apply them."""
+    """Run those that look at the mails of a kernel's queue and apply them."""
     say(f"the mails of {target.name}:")
-    return run_checks(_mail_checks(*_queue(target, base, True, None), env))
+    queue, applies = _queue(target, base, True, None)
+    return run_checks([*_mail_checks(queue, applies, env), style_check(queue)])
 
 
 def queue_checks(target: Target, base: BaseTree, env: Path, quick: bool, kernel: Tree | None = None) -> list[Check]:
