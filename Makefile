@@ -58,7 +58,7 @@ help:
 	@echo 'make help     this text'
 	@echo
 	@echo 'All of them take'
-	@echo '  TARGET=NAME     linux-5.8, linux-7.3, cryptsetup-2.3, or on top of linux-7.3 linux-7.3-speed,'
+	@echo '  TARGET=NAME     linux-5.8, linux-7.3, cryptsetup-2.3, or on top of linux-7.3 linux-7.3-sectors,'
 	@echo '                  linux-7.3-library, linux-7.3-units (default: all for test and check, else linux-5.8);'
 	@echo '                  linux-6.12, linux-6.1: long-term kernels, in no default: name them'
 	@echo '  LINUX=DIR       your own kernel checkout or source tree, which is only read (make am adds a branch)'
@@ -72,7 +72,7 @@ help:
 	@echo
 	@echo 'make selftest also takes'
 	@echo '  TARGET=cryptsetup-2.3          the tests of cryptsetup, under User-Mode Linux'
-	@echo '  TEST="NAME ..."                only these tests, or suites (dm-crypt, stress)'
+	@echo '  TEST="NAME ..."                only these tests, or suites (dm-crypt, functional)'
 	@echo '  VARIANT=path/to/dm-crypt.c     a driver of yours in place of the queue; base: what the queue applies to'
 	@echo
 	@echo 'make shell also takes VARIANT='

@@ -7,8 +7,8 @@
 # one in /sbin that knows the options. Endangers: nothing but devices of its own.
 
 here=$(dirname "$0")
-. "$here/../stress/ktap.sh"
-. "$here/../stress/dm_crypt.sh"
+. "$here/../functional/ktap.sh"
+. "$here/../functional/dm_crypt.sh"
 . "$here/volumes.sh"
 . "$here/header.sh"
 

@@ -8,8 +8,8 @@
 # nothing but devices of its own.
 
 here=$(dirname "$0")
-. "$here/../stress/ktap.sh"
-. "$here/../stress/dm_crypt.sh"
+. "$here/../functional/ktap.sh"
+. "$here/../functional/dm_crypt.sh"
 . "$here/volumes.sh"
 . "$here/header.sh"
 

@@ -7,8 +7,8 @@
 # patched cryptsetup and the images of its tests. Endangers: dm-crypt is unloaded.
 
 here=$(dirname "$0")
-. "$here/../stress/ktap.sh"
-. "$here/../stress/dm_crypt.sh"
+. "$here/../functional/ktap.sh"
+. "$here/../functional/dm_crypt.sh"
 . "$here/volumes.sh"
 . "$here/header.sh"
 

@@ -12,8 +12,8 @@
 # looks at every new device.
 
 here=$(dirname "$0")
-. "$here/../stress/ktap.sh"
-. "$here/../stress/dm_crypt.sh"
+. "$here/../functional/ktap.sh"
+. "$here/../functional/dm_crypt.sh"
 . "$here/../cryptsetup/volumes.sh"
 
 UDEVD=/lib/systemd/systemd-udevd

@@ -7,8 +7,8 @@
 # devices of its own.
 
 here=$(dirname "$0")
-. "$here/../stress/ktap.sh"
-. "$here/../stress/dm_crypt.sh"
+. "$here/../functional/ktap.sh"
+. "$here/../functional/dm_crypt.sh"
 . "$here/volumes.sh"
 
 # As the status calls them, and as the table does.

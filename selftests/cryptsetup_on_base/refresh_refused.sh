@@ -9,8 +9,8 @@
 # cryptsetup. Endangers: nothing but devices of its own.
 
 here=$(dirname "$0")
-. "$here/../stress/ktap.sh"
-. "$here/../stress/dm_crypt.sh"
+. "$here/../functional/ktap.sh"
+. "$here/../functional/dm_crypt.sh"
 . "$here/../cryptsetup/volumes.sh"
 . "$here/../cryptsetup/header.sh"
 

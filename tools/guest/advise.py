@@ -19,7 +19,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from dmcrypt_inline.advise.command import main as program
+from dmcrypt_advise.command import main as program
 
 RESULTS = Path(sys.argv[1])
 NULLB = Path("/sys/kernel/config/nullb")
@@ -175,7 +175,7 @@ def luks_format(device: str, *options: str) -> None:
 def advise(*arguments: str) -> tuple[int, str, str]:
     """Exit status, standard output and standard error. Within this process: to start one takes seconds here."""
     with redirect_stdout(StringIO()) as said, redirect_stderr(StringIO()) as complained:
-        status = program(["advise", *arguments])
+        status = program(arguments)
     return status, said.getvalue(), complained.getvalue()
 
 

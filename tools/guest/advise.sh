@@ -10,5 +10,5 @@ mount -t tmpfs tmpfs /var/lib || exit 1
 echo 0-1 >/run/cpus && mount --bind /run/cpus /sys/devices/system/cpu/possible || exit 1
 mkdir -p /run/cryptsetup
 modprobe dm-crypt && modprobe null_blk nr_devices=0 && modprobe cryptd || exit 1
-export PYTHONPATH="$INPUT/tools" PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH="$INPUT/advise" PYTHONDONTWRITEBYTECODE=1
 exec "$PYTHON" -S -s "$INPUT/guest/advise.py" "$RESULTS"

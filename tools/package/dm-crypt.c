@@ -14,7 +14,7 @@ static int tell(void);
 
 static int __init tell(void)
 {
-	DMINFO("not the kernel's own: from the package dm-crypt-inline " PACKAGE_VERSION);
+	DMINFO("not the kernel's own: from the package dmcrypt-dkms " PACKAGE_VERSION);
 	return 0;
 }
 

@@ -10,7 +10,7 @@ import pytest
 
 from dmcrypt_inline.kernels.build import HOST, USER_MODE, Kernel, Module
 from dmcrypt_inline.kernels.build_cryptsetup import Cryptsetup
-from dmcrypt_inline.proofs import guest_tests, suites
+from dmcrypt_inline.testing import guest_tests, suites
 
 # Finds the shared directory and the pid file as virtme-run and QEMU would; $SHARE and $PIDFILE are for the body.
 STAND_IN = """#!/bin/sh
@@ -63,11 +63,11 @@ TESTS = {
     "cryptsetup_on_base/options": "",
     "dm-crypt/table": "# CPUs: 1\n",
     "dm-crypt/regressions": "",
-    "stress/arguments": "# CPUs: 1\n",
-    "stress/io": "",
-    "stress/load": "# CPUs: 2\n",
-    "stress/pools": "# Kernel arguments: cryptd.cryptd_max_cpu_qlen=1000\n",
-    **{f"stress/test_{number}": "" for number in range(8)},
+    "functional/arguments": "# CPUs: 1\n",
+    "functional/io": "",
+    "functional/load": "# CPUs: 2\n",
+    "functional/pools": "# Kernel arguments: cryptd.cryptd_max_cpu_qlen=1000\n",
+    **{f"functional/test_{number}": "" for number in range(8)},
 }
 
 

@@ -18,13 +18,14 @@ SHELL = re.compile(r"#!\s*\S*(/|env )(ba|da)?sh\b")
 PYTHON = re.compile(r"#!.*\bpython3?\b")
 WORKFLOWS = Path(".github", "workflows")
 IGNORED_WORDS = TOOLS / "codespell-ignore.txt"
+MYPY = ("dmcrypt_inline", "tests", "../advise/dmcrypt_advise", "../advise/tests")
 NO_SOURCE = {".git", "build", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
 
 
 def source_checks(env: Path, log: Path) -> list[Check]:
     """The checks of the repository's own files. `env` is the Python environment."""
     tools = env / "bin"
-    mypy: list[str | Path] = [tools / "mypy", "--strict", "--no-error-summary", "dmcrypt_inline", "tests"]
+    mypy: list[str | Path] = [tools / "mypy", "--strict", "--no-error-summary", *MYPY]
     return [
         Check("shellcheck_is_silent", lambda: _shellcheck(log)),
         Check("ruff_check_is_silent", lambda: _silent([tools / "ruff", "check", *python_sources()], log)),

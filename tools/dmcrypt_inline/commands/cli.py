@@ -14,7 +14,7 @@ from types import FrameType
 from ..common.errors import UserError
 from ..common.progress import say
 from ..common.run import stop_all
-from . import advising, caching, measuring, queue, reporting, testing
+from . import caching, measuring, queue, reporting, testing
 from .request import Request, add_stage
 
 DESCRIPTION = """\
@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
         prog="dmcrypt-inline", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     stages = top.add_subparsers(title="stages", dest="stage", metavar="STAGE", required=True)
-    for group in (queue, testing, measuring, reporting, caching, advising):
+    for group in (queue, testing, measuring, reporting, caching):
         group.register(partial(add_stage, stages))
     return top
 

@@ -14,7 +14,7 @@ from ..common.paths import log_dir
 from ..guests.machine import Machine
 from ..kernels.build import Kernel, Module, build_kernel, build_module
 from ..kernels.build_cryptsetup import Cryptsetup, build_cryptsetup
-from ..proofs.mutants import Mutant
+from ..testing.mutants import Mutant
 from ..trees.series import Tree
 from ..trees.targets import CRYPTSETUP, get_target
 from .request import Request

@@ -22,10 +22,10 @@ from ..common.progress import say
 from ..guests.guest import open_shell
 from ..guests.machine import UNACCELERATED, Machine
 from ..kernels.build import build_kernel, prepare_kernel
-from ..proofs import package_guests, suites
-from ..proofs.guest_tests import chosen, groups, kselftests
-from ..proofs.mutants import named, sample, without_emulation
-from ..proofs.tools_tests import run_own_tests
+from ..testing import package_guests, suites
+from ..testing.guest_tests import chosen, groups, kselftests
+from ..testing.mutants import named, sample, without_emulation
+from ..testing.tools_tests import run_own_tests
 from ..trees.base import own_tree
 from ..trees.package import default_version
 from ..trees.series import Tree

@@ -15,16 +15,16 @@ from ..common.paths import TOOLS, build_dir, log_dir
 from ..common.run import run
 from .series import Tree
 
-NAME = "dm-crypt-inline"
+NAME = "dmcrypt-dkms"
 DATA = TOOLS / "package"
 SOURCES = ("Kbuild", "dm-crypt.c", "dkms.conf")  # beside the drivers, and what the package has besides them:
-PROGRAM = "dm-crypt-inline"
+PROGRAM = "dmcrypt-dkms"
 # The hooks of kernel packages: what each does, after which of their actions, and why there.
 HOOKS = {
-    "postinst.d/dm-crypt-inline": ("install", "configure", "A kernel arrived; what makes its initramfs comes later"),
-    "postinst.d/zz-dm-crypt-inline": ("check", "configure", "A kernel arrived, and has an initramfs by now"),
-    "header_postinst.d/dm-crypt-inline": ("install", "configure", "The headers of a kernel arrived, perhaps after it"),
-    "postrm.d/dm-crypt-inline": ("remove", "remove", "A kernel is gone"),
+    "postinst.d/dmcrypt-dkms": ("install", "configure", "A kernel arrived; what makes its initramfs comes later"),
+    "postinst.d/zz-dmcrypt-dkms": ("check", "configure", "A kernel arrived, and has an initramfs by now"),
+    "header_postinst.d/dmcrypt-dkms": ("install", "configure", "The headers of a kernel arrived, perhaps after it"),
+    "postrm.d/dmcrypt-dkms": ("remove", "remove", "A kernel is gone"),
 }
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 VERSION = re.compile(r"[0-9][A-Za-z0-9.+~]*")  # neither dkms nor dpkg sees its end otherwise
@@ -95,17 +95,17 @@ def make(drivers: Sequence[Driver], version: str) -> list[Path]:
         _from(control, root / "DEBIAN" / control.name, words, 0o644 if control.name == "control" else 0o755)
     conffiles = "".join(f"/etc/kernel/{hook}\n" for hook in HOOKS)
     _write(root / "DEBIAN" / "conffiles", conffiles)
-    _write(root / "usr" / "share" / "doc" / f"{NAME}-dkms" / "copyright", COPYRIGHT)
+    _write(root / "usr" / "share" / "doc" / NAME / "copyright", COPYRIGHT)
     for path in (root, *root.rglob("*")):
         if path.is_dir():
             path.chmod(0o755)  # whatever the umask is
-    debian = place / f"{NAME}-dkms_{version}_all.deb"
+    debian = place / f"{NAME}_{version}_all.deb"
     env = {"SOURCE_DATE_EPOCH": str(made)}
     run(["dpkg-deb", "--root-owner-group", "--build", root, debian], log=log, timeout=120, env=env)
-    tarball = place / f"{NAME}-kmod-{version}.tar.xz"
+    tarball = place / f"dmcrypt-kmod-{version}.tar.xz"
     same = ("--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu", f"--mtime=@{made}")
     run(["tar", *same, "-cJf", tarball, "-C", source.parent, source.name], log=log, timeout=120)
-    spec = place / f"{NAME}-kmod.spec"
+    spec = place / "dmcrypt-kmod.spec"
     _from(DATA / spec.name, spec, words, 0o644)
     return [debian, tarball, spec]
 

@@ -187,12 +187,12 @@ def _long_term(
     native: tuple[Path, ...] = (),
     otherwise: tuple[str, ...] = (),
 ) -> Target:
-    """A long-term kernel as Debian's `suite` has it, with the queue in stable/<version>.
+    """A long-term kernel as Debian's `suite` has it, with the queue in queues/linux-<version>.
 
     `blob`: of its dm-crypt.c; `mend`: the target whose native.patch it takes; `native`: what its User-Mode Linux has
     otherwise; `otherwise`: claims that are not so in it.
     """
-    name, queue, driver = f"linux-{version}", REPO / "stable" / version, "drivers/md/dm-crypt.c"
+    name, queue, driver = f"linux-{version}", REPO / "queues" / f"linux-{version}", "drivers/md/dm-crypt.c"
     own = CONFIG / f"{name}.config"
     debug = (CONFIG / "debug.config", own, CONFIG / "native_debug.config", *native)
     return Target(
@@ -269,13 +269,13 @@ TARGETS: dict[str, Target] = {
             ),
         ),
         Target(
-            name="linux-7.3",
+            name="linux-7.3-fixes",
             upstream="Linux mainline, today's",
             tag="v7.3",
             variable="LINUX",
-            series=REPO / "mainline" / "series",
-            patches=REPO / "mainline" / "patches",
-            cover=REPO / "mainline" / "cover-letter.txt",
+            series=REPO / "queues" / "linux-7.3-fixes" / "series",
+            patches=REPO / "queues" / "linux-7.3-fixes" / "patches",
+            cover=REPO / "queues" / "linux-7.3-fixes" / "cover-letter.txt",
             recipe=Recipe(
                 package="linux-source-7.3",
                 suite="trixie-backports",
@@ -299,8 +299,8 @@ TARGETS: dict[str, Target] = {
                 ),
                 MEASURED: (CONFIG / "measured.config",),
             },
-            mend=TOOLS / "targets" / "linux-7.3" / "native.patch",
-            measuring=TOOLS / "bench-native" / "linux-7.3",
+            mend=TOOLS / "targets" / "linux-7.3-fixes" / "native.patch",
+            measuring=TOOLS / "bench-native" / "linux-7.3-fixes",
             has_flags=True,
             defects=(
                 "async_write_waits_for_tags",
@@ -427,9 +427,9 @@ def _stack(below: str, name: str, directory: Path, *, in_package: bool = False, 
     )
 
 
-_stack("linux-7.3", "linux-7.3-speed", REPO / "speed", in_package=True)
-_stack("linux-7.3-speed", "linux-7.3-library", REPO / "speed" / "library")
-_stack("linux-7.3-library", "linux-7.3-units", REPO / "speed" / "units", kunit=True)
+_stack("linux-7.3-fixes", "linux-7.3-sectors", REPO / "queues" / "linux-7.3-sectors", in_package=True)
+_stack("linux-7.3-sectors", "linux-7.3-library", REPO / "queues" / "linux-7.3-library")
+_stack("linux-7.3-library", "linux-7.3-units", REPO / "queues" / "linux-7.3-units", kunit=True)
 
 
 def stack_below(target: Target) -> list[Target]:

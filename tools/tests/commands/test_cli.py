@@ -15,7 +15,7 @@ import pytest
 from dmcrypt_inline.commands import cli, queue, request
 from dmcrypt_inline.commands.request import Request
 from dmcrypt_inline.common.paths import REPO, TOOLS
-from dmcrypt_inline.proofs import guest_tests
+from dmcrypt_inline.testing import guest_tests
 from dmcrypt_inline.trees.targets import TARGETS
 
 

@@ -119,7 +119,7 @@ def test_a_stale_figure_is_found(
 
 
 def test_fixes_are_compared_mode_by_mode(copies: Path) -> None:
-    target = replace(TARGETS["linux-7.3"], cover=copies / "fixes.txt")
+    target = replace(TARGETS["linux-7.3-fixes"], cover=copies / "fixes.txt")
     target.cover.write_text("Cost\n----\n\n read write\nold\n\nTests\n")
     loads = dict.fromkeys(cell.load for cell in W1)
     cells = [synthetic.measurement(load, "base", mode) for load in loads for mode in MODES]

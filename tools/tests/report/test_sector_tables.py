@@ -19,7 +19,7 @@ def test_medians_their_spread_and_ratios_within_a_round(tmp_path: Path) -> None:
         {**kind, "variant": name, "direction": "read", "size": 65536, "ns_per_512": found}
         for name, found in samples.items()
     ]
-    where = {"target": "linux-7.3", "kernel_release": "7.3.4", "cpu": "a processor"}
+    where = {"target": "linux-7.3-fixes", "kernel_release": "7.3.4", "cpu": "a processor"}
     path = tmp_path / "results.json"
     written = [*cells, *({**cell, "direction": "write"} for cell in cells)]
     content = {"environment": where, "baseline": "base", "measuring": ["0001-x.patch"]}

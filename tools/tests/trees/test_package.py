@@ -51,7 +51,7 @@ def test_the_same_drivers_are_the_same_bytes() -> None:
 
 def test_the_package_knows_each_series_up_to_its_release() -> None:
     (debian, *_) = make([DRIVER, LATER], "1.0")
-    source = debian.parent / "root/usr/src/dm-crypt-inline-1.0"
+    source = debian.parent / "root/usr/src/dmcrypt-dkms-1.0"
     assert (source / "kernels.mk").read_text() == "package-version := 1.0\nhighest-6.12 := 118\nhighest-7.3 := 4\n"
     assert (source / "7.3" / "dm-audit.h").read_text() == DRIVER.files["dm-audit.h"]
     assert "@" not in (source / "dkms.conf").read_text()

@@ -1,4 +1,4 @@
-"""tools/package/dm-crypt-inline: killed before whatever changes the disk, and called again, it leaves what it says.
+"""tools/package/dmcrypt-dkms: killed before whatever changes the disk, and called again, it leaves what it says.
 
 And its status says so where the firmware may refuse ours.
 
@@ -31,12 +31,12 @@ STEPS = {
     "depmod": """\
 cd "$R/lib/modules/$1" || exit
 placed=$(compgen -G "updates/drivers/md/dm-crypt.ko*")
-[ ! -e "$R/run/depmod.d/dm-crypt-inline.conf" ] || placed=
+[ ! -e "$R/run/depmod.d/dmcrypt-dkms.conf" ] || placed=
 echo "${placed:-kernel/drivers/md/dm-crypt.ko}" >chosen
 """,
     "dkms": """\
 [ -z "${NO_BUILD-}" ] || exit 1
-made=$R/var/lib/dkms/dm-crypt-inline/1.0/$7/x86_64/module
+made=$R/var/lib/dkms/dmcrypt-dkms/1.0/$7/x86_64/module
 /bin/mkdir -p "$made" && printf 'version 1.0-inline\\nvermagic %s\\n' "$7" >"$made/dm-crypt.ko"
 """,
     "mkinitramfs": """\
@@ -90,7 +90,7 @@ class System:
             self.modules / "kernel/drivers/md/dm-crypt.ko": f"vermagic {KERNEL}\n",
             self.modules / "chosen": "kernel/drivers/md/dm-crypt.ko\n",
             self.root / f"boot/vmlinuz-{KERNEL}": "",
-            self.root / "usr/src/dm-crypt-inline-1.0/kernels.mk": "highest-6.12 := 118\n",
+            self.root / "usr/src/dmcrypt-dkms-1.0/kernels.mk": "highest-6.12 := 118\n",
             self.root / "sys/module/dm_crypt/version": "",
             self.root / "run/none": "",
             self.root / "var/tmp/none": "",
@@ -132,7 +132,7 @@ class System:
         version = re.compile("^version (.*)$", re.M)
         held = version.search(self._tar("-xOf", self.image, "dm-crypt.ko"))
         placed = self.modules / "updates/drivers/md/dm-crypt.ko"
-        note = self.root / "var/lib/dm-crypt-inline" / KERNEL
+        note = self.root / "var/lib/dmcrypt-dkms" / KERNEL
         return State(
             held[1] if held else "stock",
             ",".join(version.findall(placed.read_text())) if placed.exists() else "",
@@ -177,7 +177,7 @@ def test_it_can_be_killed_anywhere(tmp_path: Path, before: str, what: str, troub
         status = system.call(what, {**trouble, "KILL_AT": str(number)})
         if status != -9:
             break
-        found = (system.state(), (system.root / "run/depmod.d/dm-crypt-inline.conf").exists())
+        found = (system.state(), (system.root / "run/depmod.d/dmcrypt-dkms.conf").exists())
         if found not in seen:
             seen.add(found)
             shutil.copytree(system.root, kept)

@@ -86,7 +86,7 @@ def test_a_queue_without_selftests_is_refused(tmp_path: Path, directory: Path) -
 @pytest.mark.parametrize(("last", "order"), [("", "abc"), ("odd b", "acb")])
 def test_claims_that_leave_something_behind_come_last(last: str, order: str) -> None:
     script = f"""
-. {REPO}/selftests/stress/ktap.sh
+. {REPO}/selftests/functional/ktap.sh
 even() {{ :; }}
 odd() {{ :; }}
 CLAIMS=("even a" "odd b" "even c")

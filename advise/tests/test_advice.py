@@ -1,0 +1,538 @@
+"""advise: what it says of recorded machines, and why."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from dmcrypt_advise import (
+    ciphers,
+    command,
+    disks,
+    initramfs,
+    judge,
+    kernel,
+    looking,
+    manual,
+    mappings,
+    screen,
+    stored,
+)
+from dmcrypt_advise.judge import CANNOT_TELL, DONE, FIX_FIRST, LEAVE, SET, TAKE_BACK, Verdict
+from dmcrypt_advise.mappings import DISCARD, READ, WRITE
+from dmcrypt_advise.system import System
+from machines import MACHINES, archive, load, machine, unified
+
+ADVISE = Path(__file__).resolve().parents[1]
+LAPTOP = "debian-12-laptop"
+UUID = "11111111-2222-3333-4444-555555555555"
+NAME = "nvme0n1p3_crypt"
+ROOM = Path(looking.__file__).parent
+
+
+def verdicts(system: System) -> dict[str, Verdict]:
+    """What is advised, by mapping."""
+    return {verdict.name: verdict for verdict in judge.judge(looking.look(system))}
+
+
+def laptop(place: Path, **changed: str) -> Verdict:
+    """The verdict on the laptop's only mapping."""
+    [verdict] = verdicts(machine(LAPTOP, place, changed)).values()
+    return verdict
+
+
+@pytest.mark.parametrize("path", sorted(MACHINES.glob("*.txt")), ids=lambda path: path.stem)
+def test_the_screen_of_a_machine(path: Path, tmp_path: Path) -> None:
+    facts = looking.look(machine(path.stem, tmp_path))
+    said = screen.text(facts, judge.judge(facts))
+    assert said == path.with_suffix(".screen").read_text()
+    assert max(map(len, said.splitlines())) <= screen.WIDTH
+    assert json.loads(screen.as_json(facts, judge.judge(facts)))["not_seen"] == list(facts.unseen)
+
+
+@pytest.mark.parametrize(
+    ("changed", "advice", "flags"),
+    [
+        ({}, SET, {WRITE}),
+        ({"/nvme0n1/mq/1/": "/nvme0n1/other/"}, SET, {READ, WRITE}),  # one queue: completes in softirqs
+        ({"6.1.119-1": "6.1.50-1"}, SET, {WRITE}),
+        ({"6.1.119-1": "6.1.50-1", "1 allow_discards": "1 no_read_workqueue"}, TAKE_BACK, {READ}),
+        ({"6.1.119-1": "6.9.1-1"}, SET, {READ, WRITE}),
+        ({"6.1.119-1": "5.10.8-1", "/nvme0n1/mq/1/": "/nvme0n1/other/"}, SET, {WRITE}),
+        ({"v1.24.0": "v1.21.0"}, LEAVE, set()),
+        ({"name         : xts(aes)": "name         : other", "6.1.119-1": "7.3.4-1"}, CANNOT_TELL, set()),
+        (
+            {"none\n==> /sys/block/nvme0n1/queue/sched": "host-managed\n==> /sys/block/nvme0n1/queue/sched"},
+            LEAVE,
+            set(),
+        ),
+        (
+            {"==> /sys/block/nvme0n1/queue/rotational <==\n0": "==> /sys/block/nvme0n1/queue/rotational <==\n1"},
+            LEAVE,
+            set(),
+        ),
+        ({"driver       : __xts-aes-aesni": "driver       : other", "6.1.119-1": "7.3.4-1"}, FIX_FIRST, set()),
+        ({"priority     : 401": "priority     : 1", "6.1.119-1": "6.12.1-1"}, SET, {WRITE}),
+        ({"aes-xts-plain64": "aes-cbc-eboiv"}, FIX_FIRST, set()),
+        ({"1 allow_discards": "1 integrity:32:aead", "6.1.119-1": "7.3.4-1"}, SET, {WRITE}),
+        ({"(no flags)\n\nData": "(no flags)\nRequirements:\tonline-reencrypt\n"}, LEAVE, set()),
+        ({"Flags:       \t(no flags)": "Flags:       \tno-journal"}, LEAVE, set()),
+        ({"luksDump /dev/nvme0n1p3": "other"}, CANNOT_TELL, set()),
+        ({"UUID:          \t1": "UUID:          \t9"}, CANNOT_TELL, set()),
+    ],
+)
+def test_the_verdict_follows_what_is_found(
+    tmp_path: Path, changed: dict[str, str], advice: str, flags: set[str]
+) -> None:
+    verdict = laptop(tmp_path, **changed)
+    assert (verdict.advice, set(verdict.flags)) == (advice, flags)
+    assert verdict.reasons
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"(no flags)\n\nData": "no-read-workqueue\nRequirements:\topal\n"}, "the header says opal"),
+        ({"Flags:       \t(no flags)": "Flags:       \tno-journal"}, "the header says no-journal"),
+        ({"luks,discard": "luks,header=/boot/h"}, "header could not be read"),
+    ],
+)
+def test_an_unsafe_flag_in_force_is_named_whatever_hinders(tmp_path: Path, changed: dict[str, str], why: str) -> None:
+    verdict = laptop(tmp_path, **{"6.1.119-1": "6.1.50-1", "1 allow_discards": "1 no_read_workqueue"}, **changed)
+    assert (verdict.advice, verdict.status, set(verdict.refused), verdict.do) == (FIX_FIRST, 1, {READ}, ())
+    assert "CVE-2024-26718" in verdict.reasons[0]
+    assert why in verdict.reasons[-1]
+
+
+def test_a_kernel_that_says_only_where_it_began_may_have_later_defects(tmp_path: Path) -> None:
+    changed = {"5.14.0-427.13.1.el9_4": "4.18.0-553.el8_10", "aes-xts-plain64": "aes-cbc-eboiv", "xts(aes)": "cbc(aes)"}
+    verdict = verdicts(machine("rhel-9-server", tmp_path, changed))["fast"]
+    assert (verdict.advice, set(verdict.refused), set(verdict.doubted)) == (CANNOT_TELL, set(), {READ, WRITE})
+
+
+ZEN = {
+    "6.1.0-28-amd64": "6.17.1-zen1-1-zen",
+    "1 allow_discards": "3 allow_discards no_read_workqueue no_write_workqueue",
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "advice", "flags"),
+    [
+        (ZEN, LEAVE, set()),
+        ({**ZEN, "6.17.1-zen1-1-zen": "6.17.1-2-cachyos"}, LEAVE, set()),
+        ({**ZEN, "__xts-aes-aesni": "other"}, FIX_FIRST, set()),
+        ({**ZEN, "__xts-aes-aesni": "other", "queue/rotational <==\n0": "queue/rotational <==\n1"}, FIX_FIRST, set()),
+        ({**ZEN, "__xts-aes-aesni": "other", "(no flags)": "no-read-workqueue"}, TAKE_BACK, {READ, WRITE}),
+        ({**ZEN, "3 allow_discards no_read_workqueue": "2 allow_discards"}, SET, {READ, WRITE}),
+        ({**ZEN, "-zen1-1-zen": "-frozen"}, SET, {READ, WRITE}),
+    ],
+)
+def test_flags_that_the_kernel_sets_by_itself_are_not_taken_back(
+    tmp_path: Path, changed: dict[str, str], advice: str, flags: set[str]
+) -> None:
+    verdict = laptop(tmp_path, **{"Debian 6.1.119-1": "Arch"}, **changed)
+    assert (verdict.advice, set(verdict.flags)) == (advice, flags)
+    if not flags:
+        assert "the kernel sets both flags by itself" in verdict.reasons
+        assert not verdict.conflicts + verdict.do
+
+
+def test_a_disk_without_queues_may_complete_in_hard_interrupts(tmp_path: Path) -> None:
+    changed = {"/nvme0n1/mq/0/": "/nvme0n1/x/", "/nvme0n1/mq/1/": "/nvme0n1/y/", "6.1.119-1": "6.1.50-1"}
+    assert laptop(tmp_path, **changed).flags == {WRITE}
+
+
+def test_with_one_cpu_a_disk_with_one_queue_does_too(tmp_path: Path) -> None:
+    changed = {"/nvme0n1/mq/1/": "/nvme0n1/other/", "6.1.119-1": "6.1.50-1"}
+    for possible, flags in (("0-3", {READ, WRITE}), ("0", {WRITE})):
+        system = machine(LAPTOP, tmp_path / possible, changed)
+        (tmp_path / possible / "sys/devices/system/cpu").mkdir(parents=True)
+        (tmp_path / possible / "sys/devices/system/cpu/possible").write_text(f"{possible}\n")
+        assert [verdict.flags for verdict in verdicts(system).values()] == [flags]
+
+
+def test_without_root_it_says_what_it_did_not_see(tmp_path: Path) -> None:
+    text = (MACHINES / f"{LAPTOP}.txt").read_text()
+    system = load(text[: text.index("==> $ dmsetup")], tmp_path, is_root=False)
+    assert [verdict.status for verdict in verdicts(system).values()] == [2]
+    facts = looking.look(system)
+    assert "tables: dmsetup says nothing (needs root)" in facts.unseen
+    assert "run this as root" in screen.text(facts, judge.judge(facts))
+
+
+def test_nothing_open_is_nothing_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.run(json=True, system=System(tmp_path, {})) == 0
+    assert json.loads(capsys.readouterr().out)["mappings"] == []
+
+
+def test_no_key_is_ever_read(tmp_path: Path) -> None:
+    for source in ROOM.glob("*.py"):
+        assert "--showkeys" not in source.read_text()
+        assert not re.search(r"dump-(master|volume)-key|keyctl|keyfiles", source.read_text())
+    segments = mappings.parse_table(f"a: 0 8 crypt aes-xts-plain64 {'ab' * 64} 0 8:0 0\n")
+    assert "abab" not in repr(segments)
+    assert segments["a"][0].key_bits == 512
+    [segment] = mappings.parse_table("a: 0 8 crypt aes-xts-plain64 :64:logon:secret-name 0 8:0 0\n")["a"]
+    assert (segment.key_bits, segment.keyring) == (512, "logon")
+
+
+def test_tables() -> None:
+    text = (
+        "a: 0 8 crypt c - 0 8:0 0 2 sector_size:4096 integrity:28:aead\na: 8 8 crypt c - 0 8:0 8\nb: 0 8 linear 8:0 0\n"
+    )
+    found = mappings.parse_table(text)
+    assert [[(it.sector_size, it.integrity, it.key_bits) for it in found["a"]], list(found)] == [
+        [(4096, True, 0), (512, False, 0)],
+        ["a"],
+    ]
+    assert mappings.parse_table("No devices found\n") == {}
+
+
+@pytest.mark.parametrize(
+    ("cipher", "wanted"),
+    [
+        ("aes-xts-plain64", "xts(aes)"),
+        ("aes-cbc-essiv:sha256", "essiv(cbc(aes),sha256)"),
+        ("capi:authenc(hmac(sha256),xts(aes))-plain64", "authenc(hmac(sha256),xts(aes))"),
+        ("aes", "cbc(aes)"),
+    ],
+)
+def test_the_algorithm_of_a_cipher(cipher: str, wanted: str) -> None:
+    assert ciphers.algorithm(cipher) == wanted
+
+
+@pytest.mark.parametrize(
+    ("driver", "plain"),
+    [
+        ("xts(ecb(aes-generic))", True),
+        ("xts(ecb(aes-lib))", True),
+        ("cryptd(xts(ecb(aes-fixed-time)))", True),
+        ("essiv(cbc(aes-generic),sha256-generic)", True),
+        ("adiantum(xchacha12-generic,aes-generic,nhpoly1305-generic)", True),
+        ("xts-aes-lib", False),
+        ("xts-aes-aesni", False),
+        ("xts(ecb-aes-aesni)", False),
+        ("essiv(cbc-aes-aesni,sha256-generic)", False),
+        ("authenc(hmac(sha256-generic),xts-aes-aesni)", False),
+        ("adiantum(xchacha12-simd,aes-generic,nhpoly1305-generic)", False),
+    ],
+)
+def test_which_drivers_use_no_instructions_for_their_cipher(tmp_path: Path, driver: str, plain: bool) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/crypto").write_text(f"name : xts(aes)\ndriver : {driver}\n")
+    served = ciphers.serving(System(tmp_path), "aes-xts-plain64")
+    assert served
+    assert served.plain is plain
+
+
+@pytest.mark.parametrize(
+    ("version", "has"),
+    [("5.8", False), ("5.9", True), ("5.10.262", True), ("5.15.169", False), ("6.6.17", True), ("6.8", False)],
+)
+def test_a_defect_ends_where_it_was_mended(version: str, has: bool) -> None:
+    [freed] = [defect for defect in kernel.defects() if "CVE-2024-26718" in defect.what]
+    assert kernel.affected(freed, kernel.parse_version(version)) is has
+
+
+def test_an_image_that_is_nowhere_is_not_seen(tmp_path: Path) -> None:
+    system = System(tmp_path)
+    (tmp_path / "boot").mkdir()
+    (tmp_path / "boot/booster-linux.img").write_bytes(b"x")
+    assert initramfs.look(system, "1") == ("", {})
+    assert "none of this kernel is in /boot" in system.unseen[0]
+
+
+def test_an_image_for_the_firmware_is_read(tmp_path: Path) -> None:
+    line = f"nvme0n1p3_crypt UUID={UUID} none luks,no-write-workqueue\n"
+    initrd = gzip.compress(archive(**{"etc/crypttab": line}))
+    words = f"quiet rd.luks.options={UUID}=discard\0"
+    image = unified(uname=b"6.1.0-28-amd64", cmdline=words.encode(), initrd=initrd)
+    system = machine(LAPTOP, tmp_path)
+    place = tmp_path / "efi/EFI/Linux"
+    place.mkdir(parents=True)
+    (place / "a-fallback.efi").write_bytes(unified(uname=b"6.1.0-27-amd64", initrd=b"other"))
+    (place / "b-debian.efi").write_bytes(image)
+    name = "/efi/EFI/Linux/b-debian.efi"
+    found = {"etc/crypttab": line, f"etc/cmdline.d/{name}": words.strip("\0")}
+    assert initramfs.look(system, "6.1.0-28-amd64") == (name, found)
+    [verdict] = verdicts(system).values()
+    assert any(f"no_write_workqueue, /etc/crypttab allow_discards: make {name} again" in it for it in verdict.conflicts)
+    for damaged in (image[:70], b"MZ", b"x" * 200, image[:300]):
+        (place / "b-debian.efi").write_bytes(damaged)
+        system.unseen.clear()
+        assert initramfs.look(system, "6.1.0-28-amd64") == ("", {})
+        assert any("initramfs" in line for line in system.unseen)
+
+
+@pytest.mark.parametrize("packer", [["zstd"], ["lz4"], ["lz4", "-l"], ["xz"], ["xz", "--format=lzma"], ["gzip"]])
+def test_every_kind_of_compression_is_read(packer: list[str]) -> None:
+    if not shutil.which(packer[0]):
+        pytest.skip(f"there is no {packer[0]}")
+    early = archive(**{"kernel/x86/microcode/AuthenticAMD.bin": "x"}) + b"\0" * 512
+    inner = archive(**{"init": "#!", "etc/crypttab": "a b\n", "etc/cmdline.d/90crypt.conf": "rd.luks.uuid=x"})
+    packed = subprocess.run([*packer, "-c"], input=inner, capture_output=True, check=True).stdout
+    found = {"etc/crypttab": "a b\n", "etc/cmdline.d/90crypt.conf": "rd.luks.uuid=x"}
+    assert initramfs.texts(early + packed) == initramfs.texts(packed) == found
+
+
+def test_a_damaged_image_is_not_seen(tmp_path: Path) -> None:
+    system = System(tmp_path)
+    image = tmp_path / "boot" / "initrd.img-1"
+    image.parent.mkdir()
+    packed = bytearray(gzip.compress(b"x" * 100))
+    packed[10] = 0xFF  # no kind of block
+    image.write_bytes(packed)
+    assert initramfs.look(system, "1") == ("", {})
+    assert system.unseen
+
+
+def test_defects_are_whole() -> None:
+    for defect in kernel.defects():
+        assert set(defect.flags) <= {"read", "write"}
+        assert defect.effect in ("stop", "useless", "note")
+        assert bool(defect.fixed) == bool(defect.commit)
+
+
+def test_a_distribution_s_version_is_that_of_its_source(tmp_path: Path) -> None:
+    assert looking.look(machine(LAPTOP, tmp_path / "a")).kernel.version == (6, 1, 119)
+    assert looking.look(machine("ubuntu-22.04-raid", tmp_path / "b")).kernel.version == (5, 15, 131)
+    red_hat = looking.look(machine("rhel-9-server", tmp_path / "c")).kernel
+    assert (red_hat.version, red_hat.exact) == ((5, 14), False)
+    assert kernel.parse_version("6.8.0-rc1") == (6, 8)
+
+
+@pytest.mark.parametrize(
+    ("release", "target", "exact"),
+    [
+        ("5.3.18-150300.59.93-preempt", "1.22.0", False),
+        ("6.4.0-150600.8.23-azure", "1.24.0", False),
+        ("6.12.0-160000.5-default", "1.28.0", False),
+        ("6.11.3-1-default", "1.27.0", True),
+        ("5.10.0-216.0.0.115.oe2203sp4.x86_64", "1.23.0", False),
+        ("5.10.134-13.an8.x86_64", "1.23.0", False),
+        ("5.10.134-16.al8.x86_64", "1.23.0", False),
+        ("5.10.102-99.473.amzn2.x86_64", "1.23.0", False),
+        ("5.4.0-vendor", "1.22.0", False),
+        ("5.4.0-vendor", "1.20.0", True),
+    ],
+)
+def test_a_version_that_does_not_tell_which_fixes_are_in_it(
+    tmp_path: Path, release: str, target: str, exact: bool
+) -> None:
+    system = machine(LAPTOP, tmp_path, {"6.1.0-28-amd64": release, "6.1.119-1": "x", "v1.24.0": f"v{target}"})
+    running = kernel.look(system, dm_crypt=True)
+    assert (running.exact, running.version) == (exact, kernel.parse_version(release))
+
+
+def test_raid_that_says_it_rotates_is_judged_by_its_disks(tmp_path: Path) -> None:
+    [found] = looking.look(machine("ubuntu-22.04-raid", tmp_path)).found
+    assert [(disk.name, disk.rotational, disk.in_interrupts) for disk in found.stack.disks] == [
+        ("nvme0n1", False, True),
+        ("sda", False, False),
+    ]
+    assert disks.used_for(machine(LAPTOP, tmp_path / "b"), "dm-0", "x") == "/ (ext4) on laptop--vg-root"
+
+
+@pytest.mark.parametrize(
+    ("name", "again"),
+    [
+        ("cryptroot/crypttab", "update-initramfs -u"),
+        ("etc/crypttab", "dracut --force /boot/initrd.img-6.1.0-28-amd64"),
+    ],
+)
+def test_an_initramfs_that_is_older_than_crypttab_is_named(tmp_path: Path, name: str, again: str) -> None:
+    early = archive(**{"kernel/x86/microcode/AuthenticAMD.bin": "x"}) + b"\0" * 512
+    line = f"nvme0n1p3_crypt UUID={UUID} none luks,no-write-workqueue\n"
+    packed = early + gzip.compress(archive(**{"init": "#!", name: line, "cryptroot/keyfiles/a.key": "secret"}))
+    assert initramfs.texts(packed) == {name: line}
+    system = machine(LAPTOP, tmp_path)
+    (tmp_path / "boot").mkdir()
+    (tmp_path / "boot/initrd.img-6.1.0-28-amd64").write_bytes(packed)
+    [verdict] = verdicts(system).values()
+    assert f"the initramfs has no_write_workqueue, /etc/crypttab allow_discards: {again}" in verdict.conflicts
+    (tmp_path / "boot/initrd.img-6.1.0-28-amd64").write_bytes(b"other")
+    assert "neither an archive" in looking.look(system).unseen[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "named"),
+    [
+        (f"a rd.luks.options={UUID}=discard,no-read-workqueue b", {DISCARD, READ}, True),
+        (f"rd.luks.options={UUID}=discard rd.luks.options=no-read-workqueue", {DISCARD}, True),
+        ("rd.luks.options=discard", {DISCARD}, False),
+        (f"rd.luks.uuid=luks-{UUID} rd.luks.options=timeout=30s", set(), False),
+        (f"rd.luks.options={UUID[::-1]}=discard quiet", None, False),
+        (f"cryptdevice=UUID={UUID}:a:allow-discards,no-read-workqueue quiet", {DISCARD, READ}, True),
+        ("cryptdevice=PARTLABEL=x:root:perf-no_write_workqueue", {WRITE}, True),
+        ("cryptdevice=/dev/sda2:root", set(), True),
+        ("cryptdevice=/dev/sda2:other:discard", None, False),
+    ],
+)
+def test_the_kernel_s_command_line(text: str, words: set[str] | None, named: bool) -> None:
+    said, by_name = stored.parse_command_line(text, mappings.Mapping("root", "dm-0", "LUKS2", UUID))
+    assert (said if said is None else set(said), by_name) == (words, named)
+
+
+@pytest.mark.parametrize(
+    ("text", "crypttab", "words"),
+    [
+        (f"rd.luks.options={UUID}=timeout=30s", True, set()),
+        (f"rd.luks.uuid=luks-{UUID} rd.luks.options=timeout=30s", True, None),
+        ("rd.luks.options=no-read-workqueue", True, None),
+        ("rd.luks.options=no-read-workqueue", False, {READ}),
+    ],
+)
+def test_crypttab_comes_before_what_names_no_volume(
+    tmp_path: Path, text: str, crypttab: bool, words: set[str] | None
+) -> None:
+    system = machine(LAPTOP, tmp_path, {" ro quiet": f" ro {text}"})
+    if not crypttab:
+        (tmp_path / "etc/crypttab").unlink()
+    [found] = looking.look(system).found
+    said = found.stored.command_line
+    assert (said if said is None else set(said)) == words
+
+
+def test_both_names_of_discard_in_crypttab(tmp_path: Path) -> None:
+    assert not laptop(tmp_path, **{"luks,discard": "luks,allow-discards"}).conflicts
+
+
+@pytest.mark.parametrize("in_image", [False, True])
+def test_the_header_on_the_disk_is_not_looked_at_where_crypttab_names_another(tmp_path: Path, in_image: bool) -> None:
+    elsewhere = "luks,discard,header=/boot/header"
+    system = machine(LAPTOP, tmp_path, {} if in_image else {"luks,discard": elsewhere})
+    if in_image:
+        (tmp_path / "boot").mkdir()
+        image = archive(**{"cryptroot/crypttab": f"nvme0n1p3_crypt UUID={UUID} none {elsewhere}\n"})
+        (tmp_path / "boot/initrd.img-6.1.0-28-amd64").write_bytes(image)
+    assert [verdict.advice for verdict in verdicts(system).values()] == [CANNOT_TELL]
+
+
+@pytest.mark.parametrize(
+    ("options", "here"), [(f"{UUID}=discard,header=/h", False), ("header=/h", False), (f"{UUID[::-1]}=header=/h", True)]
+)
+def test_nor_where_the_command_line_does(tmp_path: Path, options: str, here: bool) -> None:
+    [found] = looking.look(machine(LAPTOP, tmp_path, {" ro quiet": f" ro rd.luks.options={options}"})).found
+    assert (found.stored.header is not None) is here
+
+
+def test_the_initramfs_of_an_arch_kernel_is_named_after_its_package(tmp_path: Path) -> None:
+    for name, text in (("usr/lib/modules/6.12.1-1-lts/pkgbase", b"linux-lts\n"), ("boot/initramfs-linux.img", b"x")):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(text)
+    (tmp_path / "boot/initramfs-linux-lts.img").write_bytes(archive(**{"etc/crypttab.initramfs": "a b"}))
+    found = initramfs.look(System(tmp_path), "6.12.1-1-lts")
+    assert found == ("/boot/initramfs-linux-lts.img", {"etc/crypttab.initramfs": "a b"})
+
+
+def test_a_word_is_in_force_where_every_segment_has_it() -> None:
+    table = "a: 0 8 crypt c - 0 8:0 0 2 allow_discards no_read_workqueue\na: 8 8 crypt c - 0 8:0 8 1 allow_discards\n"
+    mapping = mappings.Mapping("a", "dm-0", "", "", mappings.parse_table(table)["a"])
+    assert mapping.in_force == frozenset({DISCARD})
+
+
+def test_lines_of_crypttab_end_at_line_feeds_alone() -> None:
+    lines = stored.parse_crypttab("# a\u2028b\x0cc\x85\na b key discard\r\n\nc\v/d\u00a0e\n")
+    assert [(line.number, line.name, line.options) for line in lines] == [(1, "a", ("discard",)), (3, "c", ())]
+    assert lines[1].source == "/d\u00a0e"
+
+
+@pytest.mark.parametrize(
+    ("lines", "number"),
+    [
+        (f"rescue UUID={UUID} none\n{NAME} UUID={UUID} none", 1),
+        (f"{NAME} UUID={UUID[::-1]} none\nother UUID={UUID} none", 1),
+        (f'{NAME} UUID="{UUID[::-1]}" none', None),
+        (f"{NAME} /dev/disk/by-uuid/{UUID[::-1]} none", None),
+        (f"a /dev/sda none\nother /dev/disk/by-uuid/{UUID} none", 1),
+        (f"other UUID='{UUID.upper()}' none", 0),
+        (f"{NAME} PARTUUID={UUID[::-1]} none", 0),
+        (f"{NAME} /dev/x\u00a0y none", 0),
+    ],
+)
+def test_which_line_of_crypttab_is_meant(tmp_path: Path, lines: str, number: int | None) -> None:
+    system = machine(LAPTOP, tmp_path)
+    (tmp_path / "etc/crypttab").write_text(lines)
+    [found] = looking.look(system).found
+    assert (found.stored.line.number if found.stored.line else None) == number
+
+
+def test_a_header_s_flags() -> None:
+    text = "UUID:\tabc\nFlags:\tallow-discards no-read-workqueue no-journal \nRequirements:\tonline-reencrypt\n"
+    assert stored.parse_dump(text) == (frozenset({DISCARD, READ}), "online-reencrypt no-journal", "abc")
+    assert stored.parse_dump("Flags:       \t(no flags)\n\nother") == (frozenset(), "", "")
+
+
+def test_sectors_that_cannot_be_changed_in_place(tmp_path: Path) -> None:
+    assert len(laptop(tmp_path / "a").sectors) == 3
+    assert "no multiple" in laptop(tmp_path / "b", **{"998166528": "998166529"}).sectors[1]
+    assert not laptop(tmp_path / "c", **{"1 allow_discards": "1 sector_size:4096"}).sectors
+
+
+NO_LVM = {"LVM-ab": "other-", "1 allow_discards": "3 allow_discards no_read_workqueue no_write_workqueue"}
+STORED = {"(no flags)\n\n": "no-read-workqueue no-write-workqueue\n\n", "6.1.119-1": "6.17.1-1"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "headline"),
+    [
+        ({}, 1, "sectors of 4096"),
+        ({"other-": "LVM-"}, 0, "nothing to do"),
+        ({"998166528": "998166529"}, 0, "nothing to do"),
+    ],
+)
+def test_sectors_count_where_they_can_be_changed(
+    tmp_path: Path, changed: dict[str, str], status: int, headline: str
+) -> None:
+    verdict = laptop(tmp_path, **NO_LVM, **STORED, **changed)
+    assert (verdict.status, verdict.headline) == (status, headline)
+    assert verdict.sectors
+
+
+@pytest.mark.parametrize(
+    ("turns", "words", "advice", "headline"),
+    [
+        (True, "1 no_read_workqueue", LEAVE, "no_read_workqueue: cannot tell"),
+        (False, "2 no_read_workqueue no_write_workqueue", DONE, "no_read_workqueue: cannot tell"),
+        (False, "1 no_read_workqueue", SET, "set no_write_workqueue; no_read_workqueue: cannot tell"),
+    ],
+)
+def test_a_doubted_flag_in_force_cannot_be_told(
+    tmp_path: Path, turns: bool, words: str, advice: str, headline: str
+) -> None:
+    stored = words[2:].replace("_", "-")
+    changed = {"259:0 32768": f"259:0 32768 {words}", "555\nFlags:       \t(no flags)": f"555\nFlags: {stored}"}
+    if turns:
+        changed["nvme0n1/queue/rotational <==\n0"] = "nvme0n1/queue/rotational <==\n1"
+    verdict = verdicts(machine("rhel-9-server", tmp_path, changed))["fast"]
+    assert (verdict.advice, verdict.status, verdict.headline) == (advice, 2, headline)
+
+
+def test_a_kernel_that_may_have_a_fix_is_no_reason_to_refuse(tmp_path: Path) -> None:
+    fast, slow, guest = verdicts(machine("rhel-9-server", tmp_path)).values()
+    assert (set(fast.doubted), fast.refused) == ({READ}, {})
+    assert "asserted by others, not measured by us" in slow.reasons[0]
+    assert "virtual" in guest.reasons[0]
+
+
+def test_the_manual_page_is_that_of_the_help() -> None:
+    kept = (ADVISE / "dmcrypt-advise.8").read_text()
+    assert kept == manual.page(), "python3 -m dmcrypt_advise.manual > dmcrypt-advise.8"
+
+
+def test_completion_knows_the_options() -> None:
+    offered = re.findall(r"--[a-z-]+", (ADVISE / "dmcrypt-advise.bash").read_text())
+    assert set(offered) == set(re.findall(r"--[a-z-]+", command.parser().format_help()))
+
+
+def test_it_imports_the_standard_library_alone() -> None:
+    for source in ROOM.glob("*.py"):
+        for line in re.findall(r"^\s*(?:from|import) (\S+)", source.read_text(), re.MULTILINE):
+            assert line.startswith(".") or line.partition(".")[0] in sys.stdlib_module_names, (source, line)

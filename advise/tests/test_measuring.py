@@ -1,0 +1,83 @@
+"""advise --measure: what is made of samples, and what is not measured."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
+
+import pytest
+from dmcrypt_advise import command, looking, measuring
+from dmcrypt_advise.mappings import FLAGS, READ, WRITE
+from dmcrypt_advise.measuring import LOADS, ROUNDS, Sample
+from machines import machine
+
+
+def rounds(ratios: list[float]) -> list[tuple[Sample, Sample]]:
+    """Rounds in which the flag gives so many times the throughput."""
+    return [(Sample(100, 10, 20, 1.0), Sample(100 * ratio, 10, 30, 0.5)) for ratio in ratios]
+
+
+@pytest.mark.parametrize(
+    ("ratios", "told"),
+    [
+        ([1.2] * 8 + [0.5], "faster"),
+        ([1.2] * 7 + [0.9] * 2, "cannot tell"),
+        ([0.8] * 8 + [1.5], "slower"),
+        ([1.0] * 9, "cannot tell"),
+    ],
+)
+def test_the_verdict_follows_the_interval(ratios: list[float], told: str) -> None:
+    assert len(ratios) == ROUNDS
+    said = measuring.line(LOADS[0], rounds(ratios)).splitlines()
+    assert said[1].endswith(f"with no_read_workqueue: {told}")
+    assert max(map(len, said)) <= 80
+
+
+def test_the_disk_is_only_read_and_writes_go_to_a_ram_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[list[str], str]] = []
+    monkeypatch.setattr(measuring, "_run", lambda argv, given="": calls.append((argv, given)))
+    [found] = looking.look(machine("debian-12-laptop", tmp_path)).found
+    with ExitStack() as stack:
+        monkeypatch.setattr(measuring, "_ram_disk", lambda: nullcontext("/dev/ram0"))
+        made = measuring._devices(stack, found, frozenset(FLAGS), lambda _: None)
+    created = [("--readonly" in argv, given.split()) for argv, given in calls if argv[:2] == ["dmsetup", "create"]]
+    assert [len(names) for names in made.values()] == [2, 2]
+    assert [(read_only, words[6], words[-1] if words[8] != "0" else "") for read_only, words in created] == [
+        (True, "259:3", ""),
+        (True, "259:3", READ),
+        (False, "/dev/ram0", ""),
+        (False, "/dev/ram0", WRITE),
+    ]
+    assert len({words[4] for _, words in created}) == 1
+    assert sum(argv[1] == "remove" for argv, _ in calls) == 4
+
+
+def test_the_interval_leaves_one_round_out_at_each_end() -> None:
+    assert measuring.interval([5, 1, 2, 3, 4, 9, 6, 7, 8]) == (5, 2, 8)
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"1 allow_discards": "1 integrity:32:aead"}, "sectors have tags"),
+        ({"aes-xts-plain64": "aes-cbc-eboiv", "6.1.119-1": "7.3.4-1"}, "not tried on this kernel"),
+        (
+            {"aes-xts-plain64": "aes-cbc-eboiv", "queue/rotational <==\n0": "queue/rotational <==\n1"},
+            "not tried on this",
+        ),
+        ({"aes-xts-plain64": "aes-cbc-eboiv", "luksDump /dev/nvme0n1p3": "other"}, "not tried on this kernel"),
+        ({"v1.24.0": "v1.21.0"}, "cannot be measured"),
+        ({"nvme0n1p3_crypt": "other"}, "no dm-crypt mapping"),
+    ],
+)
+def test_what_is_not_safe_is_not_tried(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    changed: dict[str, str],
+    why: str,
+) -> None:
+    monkeypatch.setattr(measuring, "_run", lambda *_: pytest.fail("a program was run"))
+    system = machine("debian-12-laptop", tmp_path, changed)
+    assert command.run(measure="nvme0n1p3_crypt", system=system) == 2
+    assert why in capsys.readouterr().err

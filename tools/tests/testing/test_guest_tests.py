@@ -1,0 +1,233 @@
+"""guest_tests.py and mutants.py: what test files say, and what is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from guests import make_guests, make_kernel, make_tests, module, stand_in
+
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.guests.complaints import scan
+from dmcrypt_inline.kernels.build import USER_MODE, Kernel
+from dmcrypt_inline.testing import guest_tests, mutants
+from dmcrypt_inline.testing.ktap import parse
+from dmcrypt_inline.trees.targets import DEFAULT, get_target
+
+
+@pytest.fixture
+def wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Gives a target wrong drivers, by name, with what they trip over, in place of ours."""
+    make_tests(tmp_path, monkeypatch, {"functional/a": "# Guest: emulated\n", "functional/b": "", "dm-crypt/c": ""})
+    monkeypatch.setattr(mutants, "WRONG", tmp_path)
+
+    def give(target: str, **trips: str) -> None:
+        (tmp_path / target).mkdir()
+        for name, tests in trips.items():
+            (tmp_path / target / f"{name}.patch").write_text(f"Wrong.\n\nTrips: {tests}\n---\n")
+
+    return give
+
+
+def test_complaints_are_blamed_on_the_test_that_ran() -> None:
+    console = "boot\n[ 1.0] guest test: one\nBUG: first\n[ 2.0] guest test: two\nfine\nWARNING: second\n"
+    blamed = guest_tests.blame(console, scan(console), ["one", "two"])
+    assert {name: [c.first for c in found] for name, found in blamed.items()} == {
+        "": [],
+        "one": ["BUG: first"],
+        "two": ["WARNING: second"],
+    }
+
+
+def test_what_a_test_provokes_is_no_complaint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guest_tests, "TESTS", tmp_path)
+    (tmp_path / "one.sh").write_text("#!/bin/sh\n# Provokes: BUG: f.rst\n# Provokes: other\n")
+    found = guest_tests.unprovoked(scan("BUG: first\nBUG: second\n"), guest_tests.provoked("one"))
+    assert [complaint.first for complaint in found] == ["BUG: second"]
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "complaint", "counts", "tripped"),
+    [
+        ("1..2\nok 1 a\nok 2 b\n", 0, "", (2, 0, 0), False),
+        ("1..2\nok 1 a\nnot ok 2 b\n", 1, "", (1, 1, 0), True),
+        ("1..1\nok 1 a\n", 0, "BUG: x", (1, 1, 0), True),
+        ("1..1\nok 1 a\n", 0, "rcu: INFO: rcu_sched self-detected stall on CPU", (1, 1, 0), False),
+        ("1..2\nok 1 a\n", None, "", (1, 2, 0), False),
+        ("1..1\nok 1 a\n", 1, "", (1, 1, 0), False),
+        ("1..0 # SKIP needs root\n", 4, "", (0, 0, 1), False),
+        ("1..0 # SKIP needs root\n", 0, "", (0, 1, 1), False),
+        ("1..1\nBail out! no disk\n", 1, "", (0, 2, 0), False),
+        ("", None, "", (0, 2, 0), False),
+    ],
+)
+def test_a_test_counts_for_what_it_did(
+    text: str, status: int | None, complaint: str, counts: tuple[int, int, int], tripped: bool
+) -> None:
+    result = guest_tests.TestResult("name", parse(text), status, scan(complaint))
+    assert (result.counts.passed, result.counts.failed, result.counts.skipped) == counts
+    assert result.tripped == tripped
+
+
+def test_tests_that_want_other_kernel_arguments_get_a_guest_of_their_own(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
+    make_tests(tmp_path, monkeypatch, {"one": "", "two": "# Kernel arguments: kmemleak=on\n", "three": ""})
+    results = guests.run(module(tmp_path, "series"), ["one", "two", "three"], 20.0)
+    assert [result.name for result in results] == ["one", "three", "two"]
+    booted = {name: (tmp_path / name / "console.log").read_text() for name in ("out", "out-from-two")}
+    assert "kmemleak=off" in booted["out"] and "kmemleak=on" not in booted["out"]
+    assert "kmemleak=on" in booted["out-from-two"] and "kmemleak=off" not in booted["out-from-two"]
+    assert all("cryptd_max_cpu_qlen=4" in text for text in booted.values())
+
+
+def test_a_guest_that_died_shows_its_last_lines_and_how_to_decode_traces(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dies = 'cd "$SHARE/results"; mkdir -p functional; : >functional/io.ktap; echo "guest test: functional/io"'
+    dies += "; echo Call Trace:"
+    guests = make_guests(kernel, tmp_path, monkeypatch, "")
+    stand_in(monkeypatch, tmp_path, f"{dies}; echo out of memory")
+    lines: list[str] = []
+    mine = module(tmp_path, "series")
+    replace(guests, on_line=lines.append).run(mine, ["functional/io"], 20.0)
+    assert "console.log" in lines[0]
+    assert lines[-2] == "    out of memory"
+    script = kernel.source / "scripts" / "decode_stacktrace.sh"
+    command = f"{script} {kernel.objects}/vmlinux {kernel.source} {mine.path.parent}"
+    assert lines[-1].endswith(f"{command} <{tmp_path / 'out' / 'console.log'}")
+
+
+@pytest.mark.parametrize(("mark", "silent"), [("silence", "one"), ("guest test: one", "two")])
+def test_a_kernel_that_does_not_write_to_its_console_is_an_error(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str, silent: str
+) -> None:
+    guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n", mark=mark)
+    make_tests(tmp_path, monkeypatch, {"one": "", "two": ""})
+    with pytest.raises(UserError, match=f"when {silent} began: .* would go unseen"):
+        guests.run(module(tmp_path, "series"), ["one", "two"], 20.0)
+
+
+def test_only_what_is_executable_is_a_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guest_tests, "TESTS", tmp_path)
+    (tmp_path / "group").mkdir()
+    for name, mode in (("two.sh", 0o755), ("one.sh", 0o755), ("sourced.sh", 0o644), ("README", 0o755)):
+        (tmp_path / "group" / name).touch(mode)
+    assert guest_tests.names("group") == ["group/one", "group/two"]
+
+
+def test_a_wrong_variant_must_name_its_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    patch = tmp_path / "variant.patch"
+    make_tests(tmp_path, monkeypatch)
+    patch.write_text("Trips: table arguments\n\n--- a/x\n+++ b/x\n")
+    assert mutants.must_trip(patch) == ("dm-crypt/table", "functional/arguments")
+    patch.write_text("Trips: table:any_order arguments\nTrips emulated: table:nothing_sleeps\n")
+    assert mutants.must_trip(patch) == (
+        "dm-crypt/table:any_order",
+        "functional/arguments",
+        "dm-crypt/table:nothing_sleeps",
+    )
+    assert mutants.must_trip(patch, (mutants.EMULATED,)) == ("dm-crypt/table:nothing_sleeps",)
+    for text in ("Trips: no_such\n", "Trips:\n", "Trips: arguments no_such\n", "", "Trips emulated: no_such\n"):
+        patch.write_text(text)
+        with pytest.raises(UserError, match="does not say which test must fail"):
+            mutants.must_trip(patch)
+
+
+def test_the_sample_needs_no_emulation(wrong: Callable[..., None]) -> None:
+    wrong(DEFAULT, one="a b", two="b", three="c b", four="a\nTrips emulated: c:d")
+    found = [(mutant.name, mutant.tests) for mutant in mutants.sample(get_target(DEFAULT))]
+    assert found == [("three", ("dm-crypt/c",)), ("one", ("functional/b",))]
+
+
+def test_tests_are_chosen_by_name_or_suite() -> None:
+    known = ["dm-crypt/table", "functional/load", "functional/io"]
+    assert guest_tests.chosen(known, []) == known
+    assert guest_tests.chosen(known, ["functional/io", "table"]) == ["dm-crypt/table", "functional/io"]
+    assert guest_tests.chosen(known, ["functional"]) == ["functional/load", "functional/io"]
+    with pytest.raises(UserError, match=r"no test TEST=no_such, but:\n    dm-crypt/table"):
+        guest_tests.chosen(known, ["functional", "no_such"])
+
+
+def test_a_stacked_queue_has_the_wrong_drivers_below_and_its_own_instead(wrong: Callable[..., None]) -> None:
+    stacked = get_target("linux-7.3-sectors")
+    wrong(stacked.below, one="c", two="c")
+    wrong(stacked.name, two="c", three="c")
+    found = {mutant.name: mutant.patch.parent.name for mutant in mutants.mutants(stacked)}
+    assert found == {"one": stacked.below, "two": stacked.name, "three": stacked.name}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ([], [("one", "ab"), ("three", "cb"), ("two", "b")]),
+        (["two"], [("two", "b")]),
+        (["functional/a", "c"], [("one", "a"), ("three", "c")]),
+        (["one", "c"], [("one", "ab"), ("three", "c")]),
+    ],
+)
+def test_mutants_are_chosen_by_name_or_the_test_that_must_catch_them(
+    wrong: Callable[..., None], wanted: list[str], found: list[tuple[str, str]]
+) -> None:
+    wrong(DEFAULT, one="a b", two="b", three="c b")
+    chosen = mutants.named(get_target(DEFAULT), wanted)
+    assert [(it.name, "".join(test[-1] for test in it.tests)) for it in chosen] == found
+    with pytest.raises(UserError, match=r"TEST=no_such is no wrong driver in .*(?s:.)*three: dm-crypt/c"):
+        mutants.named(get_target(DEFAULT), ["no_such"])
+
+
+COMPLAINT = "BUG: scheduling while atomic"
+
+
+@pytest.mark.parametrize(
+    ("test", "said", "found"),
+    [
+        ("functional/io", "1..2\nok 1 a\nnot ok 2 b\n", "b"),
+        ("functional/io", "1..1\nok 1 a\n", ""),
+        ("functional/io", "1..0 # SKIP no disk\n", ""),
+        ("functional/io", "1..1\nBail out! no disk\n", ""),
+        ("functional/io", f"1..1\nok 1 a\n{COMPLAINT}\n", COMPLAINT),
+        ("functional/io:a", f"1..1\nok 1 a\n{COMPLAINT}\n", ""),
+        ("dm-crypt/table", f"1..1\nok 1 a\n{COMPLAINT}\n", ""),
+        ("dm-crypt/table:b", "1..2\nok 1 a\nnot ok 2 b on a disk\n", "b on a disk"),
+        ("dm-crypt/table:a", "1..2\nok 1 a\nnot ok 2 b on a disk\n", ""),
+    ],
+)
+def test_what_has_to_fail_for_a_proof(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, test: str, said: str, found: str
+) -> None:
+    report, file = parse(said), test.partition(":")[0]
+    result = guest_tests.TestResult(file, report, report.exit_status, scan(said))
+    monkeypatch.setattr(guest_tests.Guests, "run", lambda _self, _module, tests, _: [result][: tests == [file]])
+    guests = make_guests(make_kernel(tmp_path), tmp_path, monkeypatch, "")
+    [proof] = mutants.prove(guests, mutants.Mutant("wrong", tmp_path / "w.patch", (test,)), module(tmp_path, "wrong"))
+    assert (proof.proved, proof.test) == (bool(found), Path(test).name)
+    assert not found or proof.found == found
+    assert mutants.counts([proof]).failed == (0 if found else 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "status"), [("1..0 # SKIP no fio\n", 4), ("1..2\nok 1 a\nok 2 b # SKIP no null_blk\n", 0)]
+)
+def test_a_skip_of_what_could_have_run_is_a_failure(text: str, status: int) -> None:
+    skipped = guest_tests.TestResult("dm-crypt/a", parse(text), status, ())
+    assert (skipped.counts.failed, skipped.counts.skipped) == (0, 1)
+    must = replace(skipped, must_run=True)
+    assert must.counts.failed == 1
+    assert must.faults[0].startswith("it skips what it could have run here: no ")
+
+
+def test_cpus_are_as_many_as_the_test_says_else_one_in_the_short_form(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = make_guests(kernel, tmp_path, monkeypatch, "")
+    full, kvm = replace(quick, quick=False), replace(quick, accel="kvm")
+    native = replace(full, kernel=replace(kernel, arch=USER_MODE))
+    cpus = {
+        test: [guests.cpus(test) for guests in (quick, full, kvm, native)]
+        for test in ("dm-crypt/table", "functional/load", "functional/io")
+    }
+    assert cpus == {"dm-crypt/table": [1, 1, 2, 1], "functional/load": [2, 2, 2, 1], "functional/io": [1, 2, 2, 1]}

@@ -1,0 +1,89 @@
+"""testing/package_guests.py: what counts as a proof, which kernel a boot loader would take, who answers MokManager."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from dmcrypt_inline.common.counts import Counts
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.testing.package_guests import QUESTIONS, Boot, answer, judge, newest
+
+LISTING = "/2/040755/0/0/./4096/\n" + "".join(
+    f"/12/100644/0/0/{name}/1/\n"
+    for name in ("vmlinuz-6.12.9", "initrd.img-6.12.9", "vmlinuz-6.12.118", "initrd.img-6.12.118", "vmlinuz-7.3.4")
+)
+
+
+@pytest.mark.parametrize(
+    ("steps", "said", "counts"),
+    [
+        (("ours",), "begin of ours\nok: a\nend of ours\n", (1, 0)),
+        (("ours",), "begin of ours\r\nok: a\r\nnot ok: b\r\nend of ours\r\n", (1, 1)),
+        (("ours", "remove"), "begin of ours\nok: a\nend of ours\n", (1, 1)),
+        (("ours",), "begin of ours\nend of ours\n", (0, 1)),
+        (("ours",), "begin of ours\nbegin of ours\nok: a\nend of ours\n", (1, 1)),
+        (("cut_placed",), "begin of cut_placed\nok: a\n", (2, 0)),
+        (("ours", "cut_placed"), "begin of ours\nok: a\nend of ours\nbegin of cut_placed\n", (2, 0)),
+        (("cut_placed",), "begin of cut_placed\nok: a\nend of cut_placed\n", (1, 1)),
+        (("cut_placed",), "begin of cut_placed\nok: a\nend of this boot\n", (1, 1)),
+        (("cut_placed",), "", (0, 1)),
+        (("ours",), "", (0, 1)),
+    ],
+)
+def test_a_step_has_to_come_to_its_end(steps: tuple[str, ...], said: str, counts: tuple[int, int]) -> None:
+    assert judge("a test", Boot(steps), said, "sysrq: Resetting\n") == Counts(*counts, 0)
+
+
+@pytest.mark.parametrize(
+    ("said", "console", "shut"),
+    [
+        ("BdsDxe: starting\n", "Loading of module with unavailable key is rejected\nreboot\n", True),
+        ("BdsDxe: starting\n", "dracut: nothing of a key\n", False),
+        ("begin of shut\n", "Loading of module with unavailable key is rejected\n", False),
+        ("end of this boot\n", "Loading of module with unavailable key is rejected\n", False),
+    ],
+)
+def test_a_root_is_shut_when_the_kernel_refuses_ours(said: str, console: str, shut: bool) -> None:
+    assert (judge("a test", Boot(("shut",)), said, console).failed == 0) is shut
+
+
+def test_skips_of_a_kselftest_are_no_claims() -> None:
+    kselftest = "TAP version 13\n1..3\n# skipped: needs null_blk\nok 1 a # SKIP\nok 2 b\nnot ok 3 c\n"
+    said = f"begin of kselftests\n{kselftest}\nnot ok: kselftest table\nend of kselftests\n"
+    assert judge("a test", Boot(("kselftests",)), said, "") == Counts(1, 2, 1)
+
+
+def test_half_a_kselftest_is_none() -> None:
+    said = "begin of kselftests\nTAP version 13\n1..3\nok 1 a\n\nok: kselftest table\nend of kselftests\n"
+    assert judge("a test", Boot(("kselftests",)), said, "") == Counts(2, 1, 0)
+
+
+def test_a_panic_is_no_power_cut() -> None:
+    assert judge("a test", Boot(("cut_placed",)), "begin of cut_placed\n", "Kernel panic\n") == Counts(0, 1, 0)
+
+
+def test_the_newest_kernel_with_an_initramfs_is_started() -> None:
+    assert newest(LISTING, "") == "6.12.118"
+    with pytest.raises(UserError, match="initramfs"):
+        newest(LISTING, "7.3")
+
+
+def test_each_question_is_answered_once_and_in_order(tmp_path: Path) -> None:
+    keys, screen = tmp_path / "keys", tmp_path / "screen"
+    os.mkfifo(keys)
+    os.mkfifo(screen)
+    person = threading.Thread(target=answer, args=(keys, screen))
+    person.start()
+    with keys.open("rb", buffering=0) as typed, screen.open("wb", buffering=0) as shown:
+        shown.write(b"Reboot; Enroll MOK; not yet")
+        for question, reply in QUESTIONS:
+            shown.write(question[:3])
+            shown.write(question[3:] + b" and more")
+            assert typed.read(100) == reply
+        shown.write(b"what nobody asks")
+    person.join(10)
+    assert not person.is_alive()
