@@ -332,9 +332,9 @@ def mutants(request: Request, tests: str) -> int:
 
 
 def package_test(request: Request, tests: str) -> int:
-    """The package on systems of its own; status 1 when a claim did not hold."""
+    """The package on systems of its own; status 1 when a case did not hold."""
     ensure_packages("base", "guest", "package")
-    return _close(package_guests.prove(packaged(request, default_version()), tests.split()))
+    return _close(package_guests.run_scenarios(packaged(request, default_version()), tests.split()))
 
 
 def _close(counts: Counts) -> int:

@@ -21,7 +21,7 @@ from ..common.errors import UserError
 from ..common.paths import TOOLS
 from ..common.run import CommandError, run
 from ..kernels.build import USER_MODE, Kernel
-from .complaints import Complaint, scan
+from .kernel_log import KernelWarning, find_warnings
 
 GUEST_SCRIPTS = TOOLS / "guest"
 INIT = GUEST_SCRIPTS / "init.sh"
@@ -36,7 +36,7 @@ CPU = "max,-erms"
 COUNTED = "icount"
 COUNTED_ARGS = ("-icount", "shift=0")
 MEMORY = "3G"
-GRACE = 20.0  # seconds for what a guest still has to say after its kernel's first complaint
+GRACE = 20.0  # seconds for what a guest still has to say after its kernel's first warning
 POLL = 0.2  # seconds between two looks at what the guest wrote
 TAIL_LINES = 25
 
@@ -83,15 +83,15 @@ class GuestResult:
     console: Path
     output: Path
     results: Path
-    complaints: tuple[Complaint, ...]
+    warnings: tuple[KernelWarning, ...]
 
     def require_success(self) -> None:
         """Raise UserError unless the script succeeded and the kernel had nothing to complain about."""
-        if self.status == 0 and not self.complaints:
+        if self.status == 0 and not self.warnings:
             return
-        if self.complaints:
-            first = self.complaints[0]
-            shown, what = first.excerpt, f"the kernel complained {len(self.complaints)} times, first: {first.first}"
+        if self.warnings:
+            first = self.warnings[0]
+            shown, what = first.excerpt, f"the kernel complained {len(self.warnings)} times, first: {first.first}"
         elif self.status is None:
             shown, what = tail(self.console), self.why
         else:
@@ -138,9 +138,9 @@ def run_guest(
     modules/*.ko can be loaded with modprobe. out: the run's own directory, emptied
     first. accel: "kvm", "tcg" or COUNTED (see machine.py), "native" for User-Mode Linux.
     timeout, grace: seconds for all, and seconds left after the kernel's first
-    complaint. cpus: how many (User-Mode Linux and COUNTED have one). qemu_args: more
+    warning. cpus: how many (User-Mode Linux and COUNTED have one). qemu_args: more
     devices, not for User-Mode Linux.
-    expected: see complaints.scan. on_line: gets each line that the script prints.
+    expected: see kernel_log.find_warnings. on_line: gets each line that the script prints.
 
     Raises UserError when the guest cannot even be started.
     """
@@ -182,7 +182,7 @@ def run_guest(
         console=console,
         output=output,
         results=share / "results",
-        complaints=scan(console.read_text(errors="replace"), expected),
+        warnings=find_warnings(console.read_text(errors="replace"), expected),
     )
 
 
@@ -300,7 +300,7 @@ def _status(path: Path) -> int | None:
 
 @dataclass
 class _Watch:
-    """Follow a guest while it runs: pass on its lines, end it soon after a complaint."""
+    """Follow a guest while it runs: pass on its lines, end it soon after a warning."""
 
     console: Path
     output: Path
@@ -311,7 +311,7 @@ class _Watch:
     stopped: str = ""
     _seen: int = 0
     _scanned: int = 0
-    _complained: float | None = None
+    _warned_at: float | None = None
 
     def __post_init__(self) -> None:
         self._ended = threading.Event()
@@ -328,7 +328,7 @@ class _Watch:
     def _follow(self) -> None:
         while not self._ended.wait(POLL):
             self._pass_on(whole_lines_only=True)
-            self._stop_after_complaint()
+            self._stop_after_warning()
         self._pass_on(whole_lines_only=False)
 
     def _pass_on(self, whole_lines_only: bool) -> None:
@@ -343,14 +343,14 @@ class _Watch:
         for line in fresh.decode(errors="replace").splitlines():
             self.on_line(line)
 
-    def _stop_after_complaint(self) -> None:
+    def _stop_after_warning(self) -> None:
         now = time.monotonic()
-        if self._complained is None:
+        if self._warned_at is None:
             size = self.console.stat().st_size if self.console.exists() else 0
-            if size != self._scanned and scan(self.console.read_text(errors="replace"), self.expected):
-                self._complained = now
+            if size != self._scanned and find_warnings(self.console.read_text(errors="replace"), self.expected):
+                self._warned_at = now
             self._scanned = size
-        elif now > self._complained + self.grace and not self.stopped:
+        elif now > self._warned_at + self.grace and not self.stopped:
             self.stopped = f"the kernel complained; the guest was stopped {self.grace:.0f} s later"
             with suppress(OSError, ValueError):  # gone by itself
                 # Not SIGTERM: on it User-Mode Linux cleans up wherever it is, and complains of that.

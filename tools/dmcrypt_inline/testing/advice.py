@@ -54,4 +54,4 @@ def run_advice(guests: Guests, module: Module, images: Path) -> TestResult:
     if not said.exists():
         guest.require_success()
     report = ktap.parse(said.read_text())
-    return TestResult("advise", report, guest.status, guest.complaints, cpus=1, must_run=True)
+    return TestResult("advise", report, guest.status, guest.warnings, cpus=1, must_run=True)

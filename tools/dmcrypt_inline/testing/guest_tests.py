@@ -11,14 +11,14 @@ from pathlib import Path
 from ..common.counts import Counts
 from ..common.errors import UserError
 from ..common.paths import REPO
-from ..guests.complaints import STALLS, Complaint, scan
 from ..guests.guest import GRACE, GuestResult, indented, run_guest, tail
+from ..guests.kernel_log import STALLS, KernelWarning, find_warnings
 from ..kernels.build import USER_MODE, Kernel, Module
 from ..kernels.build_cryptsetup import Cryptsetup
 from . import ktap
 
 TESTS = REPO / "selftests"  # one directory a group; what is not executable is sourced
-WRONG = TESTS / "wrong"  # no tests, but drivers that must not pass them; no guest needs them
+MUTANTS = TESTS / "mutants"  # no tests, but drivers that must not pass them; no guest needs them
 KSELFTESTS = ("dm-crypt", "functional")  # the groups for the driver alone; the others are for cryptsetup
 MARK = "guest test: "  # tests.sh writes it to the kernel log before each test
 
@@ -31,51 +31,51 @@ IN_TREE = ("cryptd.cryptd_max_cpu_qlen=1000",)
 
 @dataclass(frozen=True)
 class TestResult:
-    """One test file in one guest: what it said, its exit status (None: it never ended), the kernel's complaints.
+    """One test file in one guest: what it said, its exit status (None: it never ended), the kernel's warnings.
 
-    `cpus`: of the guest. `must_run`: it has all it needs in our guests, so that a skip of the file, or of a claim,
+    `cpus`: of the guest. `must_run`: it has all it needs in our guests, so that a skip of the file, or of a case,
     is a failure.
     """
 
     name: str
     report: ktap.Report
     status: int | None
-    complaints: tuple[Complaint, ...]
+    warnings: tuple[KernelWarning, ...]
     cpus: int = 0
     must_run: bool = False
 
     @property
     def counts(self) -> Counts:
         """Claims passed, failed and skipped; one failure more for each way in which the run itself went wrong."""
-        claims = self.report.claims
-        passed = sum(claim.ok and not claim.skip for claim in claims)
-        failed = sum(not claim.ok for claim in claims) + len(self.faults)
-        skipped = sum(claim.ok and bool(claim.skip) for claim in claims) + bool(self.report.skip)
+        cases = self.report.cases
+        passed = sum(case.ok and not case.skip for case in cases)
+        failed = sum(not case.ok for case in cases) + len(self.faults)
+        skipped = sum(case.ok and bool(case.skip) for case in cases) + bool(self.report.skip)
         return Counts(passed, failed, skipped)
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What is wrong besides the claims that failed."""
+        """What is wrong besides the cases that failed."""
         faults = [*self.report.problems]
-        if self.complaints:
-            faults.append(f"the kernel complained: {self.complaints[0].first}")
+        if self.warnings:
+            faults.append(f"the kernel complained: {self.warnings[0].first}")
         if self.status is None:
             faults.append("the guest ended before the test did")
         elif self.status != self.report.exit_status:
             faults.append(f"exit status {self.status}, where what it said means {self.report.exit_status}")
-        skips = [self.report.skip, *(claim.skip for claim in self.report.claims)]
+        skips = [self.report.skip, *(case.skip for case in self.report.cases)]
         if self.must_run and any(skips):
             faults.append(f"it skips what it could have run here: {next(filter(None, skips))}")
         return tuple(faults)
 
     @property
     def tripped(self) -> bool:
-        """Whether the test found something: a claim that is not ok, or a complaint. A broken setup is no find.
+        """Whether the test found something: a case that is not ok, or a warning. A broken setup is no find.
 
         Nor are stalls, which a busy host makes.
         """
-        found = any(complaint.kind not in STALLS for complaint in self.complaints)
-        return found or not all(claim.ok for claim in self.report.claims)
+        found = any(warning.kind not in STALLS for warning in self.warnings)
+        return found or not all(case.ok for case in self.report.cases)
 
 
 def names(group: str) -> list[str]:
@@ -86,7 +86,7 @@ def names(group: str) -> list[str]:
 
 def groups() -> dict[str, Path]:
     """What a guest gets of `TESTS`, by its place there."""
-    return {f"tests/{place.name}": place for place in TESTS.iterdir() if place != WRONG}
+    return {f"tests/{place.name}": place for place in TESTS.iterdir() if place != MUTANTS}
 
 
 def kselftests() -> list[str]:
@@ -182,8 +182,8 @@ class Guests:
             ended = [result for result in batch if result.status is not None]
             if len(ended) < len(batch):
                 cut = batch[len(ended)]
-                # Innocent when an earlier test provoked the complaint that stopped the guest.
-                if cut.complaints or not any(result.complaints for result in ended):
+                # Innocent when an earlier test provoked the warning that stopped the guest.
+                if cut.warnings or not any(result.warnings for result in ended):
                     ended.append(cut)
             results += ended
             left = left[len(ended) :]
@@ -236,7 +236,7 @@ class Guests:
             for line in (f"{guest.why}; console: {guest.console}", *indented(tail(guest.console)).splitlines()):
                 self.on_line(line)
         console = guest.console.read_text(errors="replace")
-        blamed = blame(console, scan(console), tests)
+        blamed = blame(console, find_warnings(console), tests)
         if "Call Trace" in console and self.on_line:
             self.on_line(f"traces with the lines of dm-crypt.c: {decoder(self.kernel, module)} <{guest.console}")
         if blamed[""] or not (guest.results / f"{tests[0]}.ktap").exists():
@@ -256,28 +256,30 @@ def decoder(kernel: Kernel, module: Module) -> str:
     return f"{script} {kernel.objects / 'vmlinux'} {kernel.source} {module.path.parent}"
 
 
-def blame(console: str, complaints: Sequence[Complaint], tests: Sequence[str]) -> dict[str, tuple[Complaint, ...]]:
+def blame(
+    console: str, warnings: Sequence[KernelWarning], tests: Sequence[str]
+) -> dict[str, tuple[KernelWarning, ...]]:
     """Complaints by the test that ran when they came ("" for those before the first)."""
     running = ""
     at_line = [""]
-    for line in console.replace("\r", "").splitlines():  # as complaints.scan counts them
+    for line in console.replace("\r", "").splitlines():  # as kernel_log.find_warnings counts them
         name = line.partition(MARK)[2].strip()
         running = name if name in tests else running
         at_line.append(running)
-    return {name: tuple(c for c in complaints if at_line[c.line] == name) for name in ("", *tests)}
+    return {name: tuple(c for c in warnings if at_line[c.line] == name) for name in ("", *tests)}
 
 
-def unprovoked(complaints: Sequence[Complaint], patterns: Sequence[str]) -> tuple[Complaint, ...]:
-    """The complaints that no pattern matches."""
-    return tuple(c for c in complaints if not any(re.search(pattern, c.first) for pattern in patterns))
+def unprovoked(warnings: Sequence[KernelWarning], patterns: Sequence[str]) -> tuple[KernelWarning, ...]:
+    """The warnings that no pattern matches."""
+    return tuple(c for c in warnings if not any(re.search(pattern, c.first) for pattern in patterns))
 
 
-def _read(guest: GuestResult, name: str, complaints: tuple[Complaint, ...], cpus: int) -> TestResult:
+def _read(guest: GuestResult, name: str, warnings: tuple[KernelWarning, ...], cpus: int) -> TestResult:
     said, status = guest.results / f"{name}.ktap", guest.results / f"{name}.status"
     return TestResult(
         name=name,
         report=ktap.parse(said.read_text(errors="replace") if said.exists() else ""),
         status=int(status.read_text()) if status.exists() else None,
-        complaints=complaints,
+        warnings=warnings,
         cpus=cpus,
     )

@@ -14,49 +14,49 @@ WHY = "fails as on the base"
 class KnownFailures:
     """What one test found wrong with the base, and no commit since has fixed.
 
-    `claims` failed. `faulty`: the run itself went wrong, as it does when the kernel complains or the guest ends
+    `cases` failed. `faulty`: the run itself went wrong, as it does when the kernel complains or the guest ends
     before the test: then those not `seen` are not known.
     """
 
-    claims: frozenset[str] = frozenset()
+    cases: frozenset[str] = frozenset()
     seen: frozenset[str] = frozenset()
     faulty: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.claims or self.faulty)
+        return bool(self.cases or self.faulty)
 
-    def covers(self, claim: str) -> bool:
-        """Whether the claim may fail."""
-        return claim in self.claims or (self.faulty and claim not in self.seen)
+    def covers(self, case: str) -> bool:
+        """Whether the case may fail."""
+        return case in self.cases or (self.faulty and case not in self.seen)
 
 
 def failures_of(base: TestResult) -> KnownFailures:
     """The known failures of one test, from its result on the base."""
-    claims = base.report.claims
+    cases = base.report.cases
     return KnownFailures(
-        frozenset(claim.name for claim in claims if not claim.ok),
-        frozenset(claim.name for claim in claims),
+        frozenset(case.name for case in cases if not case.ok),
+        frozenset(case.name for case in cases),
         bool(base.faults),
     )
 
 
 def judge(known: KnownFailures, found: TestResult) -> tuple[TestResult, KnownFailures]:
     """A commit's result with its known failures as skips, and those that are left after it."""
-    claims = tuple(
-        replace(claim, ok=True, skip=WHY) if not claim.ok and known.covers(claim.name) else claim
-        for claim in found.report.claims
+    cases = tuple(
+        replace(case, ok=True, skip=WHY) if not case.ok and known.covers(case.name) else case
+        for case in found.report.cases
     )
-    still = {claim.name for claim in claims if claim.skip == WHY}
-    seen = frozenset(claim.name for claim in claims)
+    still = {case.name for case in cases if case.skip == WHY}
+    seen = frozenset(case.name for case in cases)
     faulty = known.faulty and bool(found.faults)
     left = KnownFailures(
-        frozenset(still) | (known.claims - seen),  # what a guest did not come to is not fixed
+        frozenset(still) | (known.cases - seen),  # what a guest did not come to is not fixed
         known.seen | seen,
         faulty,
     )
     if faulty:
-        report = Report(found.report.plan, WHY, claims, ())
-        return replace(found, report=report, status=report.exit_status, complaints=()), left
-    report = replace(found.report, claims=claims)
+        report = Report(found.report.plan, WHY, cases, ())
+        return replace(found, report=report, status=report.exit_status, warnings=()), left
+    report = replace(found.report, cases=cases)
     consistent = found.status == found.report.exit_status
     return replace(found, report=report, status=report.exit_status if consistent else found.status), left

@@ -10,7 +10,7 @@ _TEST = re.compile(r"^(not )?ok (\d+)(?: (?!# SKIP)(.*?))?(?:\s*# SKIP\s*(.*))?$
 
 
 @dataclass(frozen=True)
-class Claim:
+class Case:
     """One test line; `skip` is the reason or "", `diagnostics` what was printed since the line before it."""
 
     number: int
@@ -25,27 +25,27 @@ class Report:
     """What one test file said, and what was wrong with the way it said it.
 
     `plan` is None when there was none; `skip` is the reason when the whole file
-    was skipped. A report with problems has failed, whatever its claims say.
+    was skipped. A report with problems has failed, whatever its cases say.
     """
 
     plan: int | None
     skip: str
-    claims: tuple[Claim, ...]
+    cases: tuple[Case, ...]
     problems: tuple[str, ...]
 
     @property
     def exit_status(self) -> int:
         """What the test file's exit status should be: 0 passed, 1 failed, 4 all skipped."""
-        if self.problems or not all(claim.ok for claim in self.claims):
+        if self.problems or not all(case.ok for case in self.cases):
             return 1
-        return 4 if all(claim.skip for claim in self.claims) else 0
+        return 4 if all(case.skip for case in self.cases) else 0
 
 
 def parse(text: str) -> Report:
     """Read one test file's output; lines that are no KTAP are ignored."""
     plan: int | None = None
     skip = ""
-    claims: list[Claim] = []
+    cases: list[Case] = []
     problems: list[str] = []
     diagnostics: list[str] = []
     for line in text.splitlines():
@@ -55,10 +55,10 @@ def parse(text: str) -> Report:
             plan, skip = int(planned[1]), planned[2] or ""
         elif test := _TEST.match(line):
             number = int(test[2])
-            if number != len(claims) + 1:
-                problems.append(f"test {len(claims) + 1} was to come, not: {line}")
+            if number != len(cases) + 1:
+                problems.append(f"test {len(cases) + 1} was to come, not: {line}")
             reason = "no reason given" if test[4] == "" else test[4] or ""
-            claims.append(Claim(number, test[1] is None, test[3] or "", reason, tuple(diagnostics)))
+            cases.append(Case(number, test[1] is None, test[3] or "", reason, tuple(diagnostics)))
             diagnostics = []
         elif line.startswith("Bail out!"):
             problems.append(line)
@@ -68,8 +68,8 @@ def parse(text: str) -> Report:
         problems.append("the output ends in the middle of a line")
     if plan is None:
         problems.append("no plan")
-    elif plan != len(claims):
-        problems.append(f"{plan} tests planned, {len(claims)} seen")
+    elif plan != len(cases):
+        problems.append(f"{plan} tests planned, {len(cases)} seen")
     elif plan == 0 and not skip:
         problems.append("nothing planned, and no reason given")
-    return Report(plan, skip, tuple(claims), tuple(problems))
+    return Report(plan, skip, tuple(cases), tuple(problems))

@@ -11,10 +11,10 @@ from ..common.errors import UserError
 from ..common.progress import say
 from ..kernels.build import Module
 from ..trees.targets import Target, stack_below
-from .guest_tests import WRONG, Guests, is_in_tree, kselftests, wants_emulation
+from .guest_tests import MUTANTS, Guests, is_in_tree, kselftests, wants_emulation
 
-GRACE = 2.0  # seconds: one complaint proves it
-CLAIM_GRACE = 600.0  # seconds: where a complaint does not, for the claim to come to its end, emulated on a busy host
+GRACE = 2.0  # seconds: one warning proves it
+CASE_GRACE = 600.0  # seconds: where a warning does not, for the case to come to its end, emulated on a busy host
 SECONDS = 1200.0  # against a guest that hangs
 SAMPLE = 4
 TRIPS, EMULATED = "Trips", "Trips emulated"  # at the top of a patch
@@ -24,7 +24,7 @@ TRIPS, EMULATED = "Trips", "Trips emulated"  # at the top of a patch
 class Mutant:
     """A wrong variant: its patch on top of the series, and the tests that have to find it wrong.
 
-    A test is 'group/name', or 'group/name:claim' where one claim has to. Those in `emulated` see it on the debug
+    A test is 'group/name', or 'group/name:case' where one case has to. Those in `emulated` see it on the debug
     kernel only.
     """
 
@@ -34,7 +34,7 @@ class Mutant:
     emulated: tuple[str, ...] = ()
 
     def named(self, *words: str) -> tuple[str, ...]:
-        """Those of its tests that words mean: all by the mutant's name, one by its own, with group and claim or not."""
+        """Those of its tests that words mean: all by the mutant's name, one by its own, with group and case or not."""
         return tuple(
             test
             for test in self.tests
@@ -43,28 +43,28 @@ class Mutant:
 
 
 @dataclass(frozen=True)
-class Proof:
+class MutantResult:
     """A mutant against one of its tests; `found` is what the test, or the kernel, said."""
 
     mutant: str
     test: str
-    proved: bool
+    caught: bool
     found: str
 
     @property
     def name(self) -> str:
-        """What was proved: the test and what it found wrong."""
+        """What was caught: the test and what it found wrong."""
         return f"{self.mutant} {self.test}"
 
 
 def mutants(target: Target) -> list[Mutant]:
-    """All of the target's. The line "Trips: <test>[:<claim>]..." above a patch's diff names the tests.
+    """All of the target's. The line "Trips: <test>[:<case>]..." above a patch's diff names the tests.
 
     "Trips emulated:" names those that need the debug kernel, where the test file does not say so itself.
     A stacked queue has those of the queue below, too; one of its own of the same name stands for one that does not
     apply to it. Raises UserError as must_trip does.
     """
-    places = [WRONG / each.name for each in (*stack_below(target), target)]
+    places = [MUTANTS / each.name for each in (*stack_below(target), target)]
     patches = {patch.stem: patch for place in places for patch in sorted(place.glob("*.patch"))}
     return [
         Mutant(name, patch, must_trip(patch), must_trip(patch, (EMULATED,))) for name, patch in sorted(patches.items())
@@ -81,7 +81,7 @@ def named(target: Target, wanted: Sequence[str]) -> list[Mutant]:
         if not any(mutant.named(word) for mutant in known):
             there = "\n".join(f"    {mutant.name}: {', '.join(mutant.tests)}" for mutant in known)
             raise UserError(
-                f"TEST={word} is no wrong driver in {WRONG / target.name}, nor a test that must catch one\n{there}"
+                f"TEST={word} is no wrong driver in {MUTANTS / target.name}, nor a test that must catch one\n{there}"
             )
     if not wanted:
         return known
@@ -100,7 +100,7 @@ def without_emulation(chosen: Sequence[Mutant]) -> list[Mutant]:
 
 
 def _file(test: str) -> str:
-    """The file, as 'group/name', of a test with or without a claim."""
+    """The file, as 'group/name', of a test with or without a case."""
     return test.partition(":")[0]
 
 
@@ -112,7 +112,7 @@ def sample(target: Target) -> list[Mutant]:
 
 
 def must_trip(patch: Path, words: Sequence[str] = (TRIPS, EMULATED)) -> tuple[str, ...]:
-    """The tests that have to fail with a wrong variant, as 'group/name' or 'group/name:claim'.
+    """The tests that have to fail with a wrong variant, as 'group/name' or 'group/name:case'.
 
     Raises UserError when the patch names none after any of the `words`, or one that does not exist.
     """
@@ -122,37 +122,37 @@ def must_trip(patch: Path, words: Sequence[str] = (TRIPS, EMULATED)) -> tuple[st
     if (TRIPS in words and not named) or not all(name.partition(":")[0] in known for name in named):
         raise UserError(
             f"{patch} does not say which test must fail\n"
-            f"  it needs a line: {TRIPS}: <one or more of {', '.join(known)}>, each alone or with :<claim>"
+            f"  it needs a line: {TRIPS}: <one or more of {', '.join(known)}>, each alone or with :<case>"
         )
-    return tuple("".join((known[file], *claim)) for file, *claim in (name.partition(":") for name in named))
+    return tuple("".join((known[file], *case)) for file, *case in (name.partition(":") for name in named))
 
 
-def prove(guests: Guests, mutant: Mutant, module: Module) -> list[Proof]:
-    """Run a mutant's module against each of its tests, in guests of their own; says one line a proof."""
-    return [_prove(guests, module, test) for test in mutant.tests]
+def run_mutant(guests: Guests, mutant: Mutant, module: Module) -> list[MutantResult]:
+    """Run a mutant's module against each of its tests, in guests of their own; says one line a result."""
+    return [_run_one(guests, module, test) for test in mutant.tests]
 
 
-def _prove(guests: Guests, module: Module, test: str) -> Proof:
+def _run_one(guests: Guests, module: Module, test: str) -> MutantResult:
     name = Path(test).name
-    file, _, claim = name.partition(":")
-    out = guests.out / "-".join(filter(None, (module.name, file, claim)))
-    grace = CLAIM_GRACE if is_in_tree(_file(test)) else GRACE
+    file, _, case = name.partition(":")
+    out = guests.out / "-".join(filter(None, (module.name, file, case)))
+    grace = CASE_GRACE if is_in_tree(_file(test)) else GRACE
     quiet = replace(guests, out=out, on_line=None, grace=grace, fail_fast=True)
     try:
-        [result] = quiet.run(module, [_file(test)], SECONDS)
+        [ran] = quiet.run(module, [_file(test)], SECONDS)
     except UserError as error:
-        proof = Proof(module.name, name, False, str(error))
+        result = MutantResult(module.name, name, False, str(error))
     else:
-        wrong = [it.name for it in result.report.claims if not it.ok and (not claim or it.name.split()[0] == claim)]
-        found = [*(complaint.first for complaint in result.complaints[:1]), *wrong[:1]]
+        wrong = [it.name for it in ran.report.cases if not it.ok and (not case or it.name.split()[0] == case)]
+        found = [*(warning.first for warning in ran.warnings[:1]), *wrong[:1]]
         # Who runs a test in the tree has nobody beside it who reads the console.
-        proved = bool(wrong) if claim or is_in_tree(test) else result.tripped
-        proof = Proof(module.name, name, proved, found[0] if found else "nothing")
-    say(f"{'ok' if proof.proved else 'not ok'} {name} finds {module.name} wrong: {proof.found}")
-    return proof
+        caught = bool(wrong) if case or is_in_tree(test) else ran.tripped
+        result = MutantResult(module.name, name, caught, found[0] if found else "nothing")
+    say(f"{'ok' if result.caught else 'not ok'} {name} finds {module.name} wrong: {result.found}")
+    return result
 
 
-def counts(proofs: Sequence[Proof]) -> Counts:
-    """A proof that succeeded has passed."""
-    proved = sum(proof.proved for proof in proofs)
-    return Counts(proved, len(proofs) - proved, 0)
+def counts(results: Sequence[MutantResult]) -> Counts:
+    """A result that succeeded has passed."""
+    caught = sum(result.caught for result in results)
+    return Counts(caught, len(results) - caught, 0)

@@ -45,7 +45,7 @@ NVME, NVME_SIZE = ("nvme0", "nvme1"), 96 << 20  # empty disks; what is on them i
 END, CUT = "end of this boot", "sysrq: Resetting"
 REFUSED = "Loading of module with unavailable key is rejected"
 SWITCH = "SecureBootEnable\0".encode("utf-16-le")  # EDK2's variable, of one byte
-CLAIM = re.compile(r"^(not )?ok: (.*)$", re.M)
+CHECK_LINE = re.compile(r"^(not )?ok: (.*)$", re.M)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Scenario:
 
 
 def _cut(where: str, *then: str) -> Scenario:
-    """The power is cut at a place: what the steps `then` claim boots after that, and installing goes on."""
+    """The power is cut at a place: what the steps `then` case boots after that, and installing goes on."""
     return Scenario("trixie", (Boot((f"cut_{where}",)), Boot((*then, "go_on")), Boot(("ours",))))
 
 
@@ -135,7 +135,7 @@ SCENARIOS = {
 }
 
 
-def prove(package: Path, names: Sequence[str]) -> Counts:
+def run_scenarios(package: Path, names: Sequence[str]) -> Counts:
     """Run the scenarios of these names (all, where there are none). Raises UserError for an unknown one."""
     unknown = [name for name in names if name not in SCENARIOS]
     if unknown:
@@ -174,33 +174,33 @@ def _run(name: str, scenario: Scenario, package: Path) -> Counts:
 
 
 def judge(title: str, boot: Boot, said: str, console: str) -> Counts:
-    """One line a claim; and one for each step that did not come to its end, or did though the power was to be cut.
+    """One line a case; and one for each step that did not come to its end, or did though the power was to be cut.
 
-    A kselftest's claims count, too, and its skips as such. `said` is what package.sh wrote, `console` what the
+    A kselftest's cases count, too, and its skips as such. `said` is what package.sh wrote, `console` what the
     kernel did.
     """
     said = said.replace("\r", "")
-    claims = [(not match[1], match[2].strip()) for match in CLAIM.finditer(said)]
+    cases = [(not match[1], match[2].strip()) for match in CHECK_LINE.finditer(said)]
     parts = {name: re.findall(rf"^begin of {name}$(.*?)^end of {name}$", said, re.M | re.S) for name in boot.steps}
     for name, found in parts.items():
         if boot.shut:
             stays = "begin of" not in said and END not in said  # the firmware says something, too
-            claims.append((stays and REFUSED in console, "the kernel refuses ours, and the root stays shut"))
+            cases.append((stays and REFUSED in console, "the kernel refuses ours, and the root stays shut"))
         elif boot.cut and name == boot.steps[-1]:
             cut = f"begin of {name}" in said and not found and END not in said and CUT in console
-            claims.append((cut, "the power was cut in time"))
-        elif len(found) != 1 or not CLAIM.search(found[0]) or said.count(f"begin of {name}\n") != 1:
-            claims.append((False, f"{name} comes to its end, once, and claims something"))
+            cases.append((cut, "the power was cut in time"))
+        elif len(found) != 1 or not CHECK_LINE.search(found[0]) or said.count(f"begin of {name}\n") != 1:
+            cases.append((False, f"{name} comes to its end, once, and cases something"))
     skipped = []
     for report in map(ktap.parse, said.split("TAP version 13\n")[1:]):
-        claims += [(claim.ok, claim.name) for claim in report.claims if not claim.skip]
-        claims += [(False, problem) for problem in report.problems]
-        skipped += [f"{claim.name} # SKIP {' '.join(claim.diagnostics)}" for claim in report.claims if claim.skip]
-    for good, what in claims:
+        cases += [(case.ok, case.name) for case in report.cases if not case.skip]
+        cases += [(False, problem) for problem in report.problems]
+        skipped += [f"{case.name} # SKIP {' '.join(case.diagnostics)}" for case in report.cases if case.skip]
+    for good, what in cases:
         say(f"{'ok' if good else 'not ok'} {title}: {what}")
     for what in skipped:
         say(f"ok {title}: {what}")
-    return Counts(sum(good for good, _ in claims), sum(not good for good, _ in claims), len(skipped))
+    return Counts(sum(good for good, _ in cases), sum(not good for good, _ in cases), len(skipped))
 
 
 def _boot(place: Path, number: int, boot: Boot, package: Path) -> str:

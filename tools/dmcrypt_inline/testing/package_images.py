@@ -39,11 +39,11 @@ FILES = {
     "etc/crypttab": f"root /dev/vda {KEY_FILE} luks,initramfs,x-initrd.attach,no-read-workqueue,no-write-workqueue\n",
     KEY_FILE[1:]: PASSPHRASE,
     "etc/cryptsetup-initramfs/conf-hook": "KEYFILE_PATTERN=/etc/keys/*.key\n",
-    "etc/initramfs-tools/conf.d/proof": "UMASK=0077\nRESUME=none\n",
-    "etc/dracut.conf.d/proof.conf": 'hostonly="no"\nadd_dracutmodules+=" crypt "\n'
+    "etc/initramfs-tools/conf.d/result": "UMASK=0077\nRESUME=none\n",
+    "etc/dracut.conf.d/result.conf": 'hostonly="no"\nadd_dracutmodules+=" crypt "\n'
     f'install_items+=" /etc/crypttab {KEY_FILE} "\n',
-    "etc/hostname": "proof\n",
-    "etc/systemd/system/proof.service": (TOOLS / "guest" / "package.service").read_text(),
+    "etc/hostname": "result\n",
+    "etc/systemd/system/result.service": (TOOLS / "guest" / "package.service").read_text(),
 }
 MASKED = (
     "apt-daily.timer",
@@ -118,7 +118,7 @@ def _make(system: System, part: Path, log: Path) -> None:
     for suite in system.arriving:
         commands += [f"{install} --download-only {kernel.format(suite)}", f"mkdir /var/cache/{suite}"]
         commands += [f"mv /var/cache/apt/archives/*.deb /var/cache/{suite}"]
-    commands += [f"systemctl mask {' '.join(MASKED)}", "systemctl enable proof.service"]
+    commands += [f"systemctl mask {' '.join(MASKED)}", "systemctl enable result.service"]
     commands += ["rm -rf /var/lib/apt/lists/* /etc/resolv.conf /usr/share/doc/* /usr/share/locale/* /usr/share/man/*"]
     _inside(root, commands, log)
     if set(SECURE_BOOT) <= set(system.packages):

@@ -21,7 +21,7 @@ from ..trees.targets import get_target
 from .advice import bitlocker_volumes, run_advice
 from .guest_tests import Guests, TestResult, is_in_tree, is_kselftest, kselftests, names
 from .known_failures import WHY, KnownFailures, failures_of, judge
-from .mutants import Mutant, Proof, counts, prove
+from .mutants import Mutant, MutantResult, counts, run_mutant
 
 QUICK_SECONDS, FULL_SECONDS = 2400.0, 10800.0  # against a guest that hangs, not to hurry one
 SOAK = "functional/soak"
@@ -30,7 +30,7 @@ AT_ONCE = 2  # guests: each mostly keeps one CPU busy
 # kselftests for one guest: they take from seconds to minutes, a boot 20 seconds.
 SHARE = {"quick": 6, "full": 3}
 
-Outcome = TestResult | Proof
+Outcome = TestResult | MutantResult
 Job = Callable[[], Sequence[Outcome]]
 
 
@@ -70,7 +70,7 @@ def of_cryptsetup(machine: Machine, cryptsetup: Cryptsetup, quick: bool, tests: 
 def bisect_check(machine: Machine) -> Counts:
     """The kselftests in their short form on the base and each other variant: the queue's commits, one after the other.
 
-    A commit is tried in the modes that it has. A claim that fails on the base may fail on a commit too, and is
+    A commit is tried in the modes that it has. A case that fails on the base may fail on a commit too, and is
     skipped there, until a commit mends it; on the series nothing may.
     """
     guests = replace(_guests(machine, "bisect", quick=True), any_driver=True)
@@ -96,7 +96,7 @@ def bisect_check(machine: Machine) -> Counts:
 def mutants(machine: Machine, chosen: Sequence[Mutant]) -> Counts:
     """Each wrong variant against the tests that must catch it. Writes build/<target>/mutants/results.json."""
     guests = _guests(machine, "mutants", quick=True)
-    found = _found(_to_prove(guests, machine, chosen))
+    found = _found(_mutant_jobs(guests, machine, chosen))
     return _close(machine, guests, "mutants", found)
 
 
@@ -113,7 +113,7 @@ def test(
     if cryptsetup:  # the longest first: the last ones end together
         jobs = _cryptsetup(_with_cryptsetup(guests, cryptsetup), machine, cryptsetup_tests())
     jobs += _selftests(native, machine.modules["series"], kselftests())
-    found = _found([*jobs, *further, *_to_prove(native, machine, sample)])
+    found = _found([*jobs, *further, *_mutant_jobs(native, machine, sample)])
     return _close(machine, guests, "test", found)
 
 
@@ -143,7 +143,7 @@ def test_fixes(debug: Machine, found_by: Sequence[str], further: Sequence[Job] =
     tests = tuple(test for test in kselftests() if Path(test).name in found_by)
     on_base = Mutant("base", debug.tree.path, tests)
     on_series = [test for test in kselftests() if test in tests or is_in_tree(test)]
-    jobs = [*further, *_selftests(guests, debug.modules["series"], on_series), *_to_prove(guests, debug, [on_base])]
+    jobs = [*further, *_selftests(guests, debug.modules["series"], on_series), *_mutant_jobs(guests, debug, [on_base])]
     found = _found(jobs)
     return _close(debug, guests, "test", found)
 
@@ -155,9 +155,9 @@ def _found(jobs: Sequence[Job]) -> list[Outcome]:
     return sorted((each for some in found for each in some), key=lambda each: each.name)
 
 
-def _to_prove(guests: Guests, machine: Machine, chosen: Sequence[Mutant]) -> list[Job]:
+def _mutant_jobs(guests: Guests, machine: Machine, chosen: Sequence[Mutant]) -> list[Job]:
     return [
-        partial(prove, guests, replace(mutant, tests=(test,)), machine.modules[mutant.name])
+        partial(run_mutant, guests, replace(mutant, tests=(test,)), machine.modules[mutant.name])
         for mutant in chosen
         for test in mutant.tests
     ]
@@ -189,11 +189,11 @@ def _selftests(guests: Guests, module: Module, tests: Sequence[str]) -> list[Job
 
 
 def _without(lacks: Sequence[str], found: TestResult) -> TestResult:
-    """The result of a test that must run, but for what the kernel lacks: "test", or "test:claim", which may fail."""
+    """The result of a test that must run, but for what the kernel lacks: "test", or "test:case", which may fail."""
     name, report = Path(found.name).name, found.report
-    claims = {word.removeprefix(f"{name}:") for word in lacks}
-    skips = bool(report.skip) or any(claim.skip for claim in report.claims)
-    return replace(judge(KnownFailures(frozenset(claims)), found)[0], must_run=skips and name not in lacks)
+    cases = {word.removeprefix(f"{name}:") for word in lacks}
+    skips = bool(report.skip) or any(case.skip for case in report.cases)
+    return replace(judge(KnownFailures(frozenset(cases)), found)[0], must_run=skips and name not in lacks)
 
 
 class LinesByTest:
@@ -232,9 +232,9 @@ def _say_results(results: list[TestResult]) -> list[TestResult]:
     for result in results:
         found = result.counts
         say(f"    # {result.name}: {found.passed} passed, {found.failed} failed, {found.skipped} skipped")
-        for claim in result.report.claims:
-            if not claim.ok:
-                said = (*(f"# {line}" for line in claim.diagnostics), f"not ok {claim.name}")
+        for case in result.report.cases:
+            if not case.ok:
+                said = (*(f"# {line}" for line in case.diagnostics), f"not ok {case.name}")
                 say(indented("\n".join(said)))
     return results
 
@@ -242,20 +242,20 @@ def _say_results(results: list[TestResult]) -> list[TestResult]:
 def _close(machine: Machine, guests: Guests, stage: str, outcomes: Sequence[Outcome]) -> Counts:
     """Write what was found and say how it stands."""
     results = [each for each in outcomes if isinstance(each, TestResult)]
-    proofs = [each for each in outcomes if isinstance(each, Proof)]
+    tried = [each for each in outcomes if isinstance(each, MutantResult)]
     for result in results:
         for fault in result.faults:
             say(f"not ok {result.name}: {fault}")
-        for complaint in result.complaints[:1]:
-            say(indented(complaint.excerpt))
-    found = total([*(result.counts for result in results), counts(proofs)])
+        for warning in result.warnings[:1]:
+            say(indented(warning.excerpt))
+    found = total([*(result.counts for result in results), counts(tried)])
     path = write(
         guests.out / "results.json",
         environment(machine, guests.accel, guests.cryptsetup),
         {
             "counts": asdict(found),
             "results": [asdict(result) for result in results],
-            "testing": [asdict(proof) for proof in proofs],
+            "mutants": [asdict(each) for each in tried],
             "config": machine.kernel.config.read_text().splitlines(),
         },
     )

@@ -75,7 +75,7 @@ def test_a_guest_that_dies_or_hangs_has_no_status(
         result.require_success()
 
 
-def test_a_guest_is_stopped_soon_after_a_complaint_and_has_failed(
+def test_a_guest_is_stopped_soon_after_a_warning_and_has_failed(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     complains = 'echo $$ >"$PIDFILE"; echo "BUG: KASAN: use-after-free in f"; echo 0 >"$SHARE/status"'
@@ -84,7 +84,7 @@ def test_a_guest_is_stopped_soon_after_a_complaint_and_has_failed(
         begin = time.monotonic()
         result = boot(kernel, tmp_path, timeout=30.0, grace=1.0)
         assert time.monotonic() - begin < 10
-        assert [complaint.kind for complaint in result.complaints] == ["KASAN"]
+        assert [warning.kind for warning in result.warnings] == ["KASAN"]
         assert ("was stopped" in result.why) == (body != complains)
         with pytest.raises(UserError, match="the kernel complained 1 times"):
             result.require_success()
@@ -122,7 +122,7 @@ def test_a_guest_that_is_stopped_cannot_complain_of_that(kernel: Kernel, tmp_pat
     cleans_up = """trap 'echo "BUG: sleeping in console_exit"; exit 1' TERM; echo $$ >"$PID"; echo "BUG: first"; """
     native = user_mode(kernel, cleans_up + "while :; do sleep 0.1; done")
     result = boot(native, tmp_path, timeout=30.0, grace=1.0)
-    assert [complaint.first for complaint in result.complaints] == ["BUG: first"]
+    assert [warning.first for warning in result.warnings] == ["BUG: first"]
 
 
 def test_a_guest_that_counts_has_one_cpu(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

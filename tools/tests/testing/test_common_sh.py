@@ -38,7 +38,7 @@ def test_a_skip_hides_no_failure(tmp_path: Path, tests: str, verdicts: str) -> N
     (tmp_path / "test.sh").write_text(f"{TEST}run_tests {tests}\n")
     ran = subprocess.run(["bash", tmp_path / "test.sh"], check=False, capture_output=True, text=True)
     said = parse(ran.stdout)
-    assert [("skip" if it.skip else "pass") if it.ok else "fail" for it in said.claims] == verdicts.split()
+    assert [("skip" if it.skip else "pass") if it.ok else "fail" for it in said.cases] == verdicts.split()
     assert ran.returncode == said.exit_status
     assert bool(said.problems) == ("is_broken" in tests)
     assert all(line.startswith(("TAP", "1..", "ok", "not ok", "# ", "Bail out!")) for line in ran.stdout.splitlines())

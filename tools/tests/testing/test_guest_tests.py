@@ -10,7 +10,7 @@ import pytest
 from guests import make_guests, make_kernel, make_tests, module, stand_in
 
 from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.guests.complaints import scan
+from dmcrypt_inline.guests.kernel_log import find_warnings
 from dmcrypt_inline.kernels.build import USER_MODE, Kernel
 from dmcrypt_inline.testing import guest_tests, mutants
 from dmcrypt_inline.testing.ktap import parse
@@ -21,7 +21,7 @@ from dmcrypt_inline.trees.targets import DEFAULT, get_target
 def wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Gives a target wrong drivers, by name, with what they trip over, in place of ours."""
     make_tests(tmp_path, monkeypatch, {"functional/a": "# Guest: emulated\n", "functional/b": "", "dm-crypt/c": ""})
-    monkeypatch.setattr(mutants, "WRONG", tmp_path)
+    monkeypatch.setattr(mutants, "MUTANTS", tmp_path)
 
     def give(target: str, **trips: str) -> None:
         (tmp_path / target).mkdir()
@@ -31,9 +31,9 @@ def wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
     return give
 
 
-def test_complaints_are_blamed_on_the_test_that_ran() -> None:
+def test_warnings_are_blamed_on_the_test_that_ran() -> None:
     console = "boot\n[ 1.0] guest test: one\nBUG: first\n[ 2.0] guest test: two\nfine\nWARNING: second\n"
-    blamed = guest_tests.blame(console, scan(console), ["one", "two"])
+    blamed = guest_tests.blame(console, find_warnings(console), ["one", "two"])
     assert {name: [c.first for c in found] for name, found in blamed.items()} == {
         "": [],
         "one": ["BUG: first"],
@@ -41,15 +41,15 @@ def test_complaints_are_blamed_on_the_test_that_ran() -> None:
     }
 
 
-def test_what_a_test_provokes_is_no_complaint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_test_provokes_is_no_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guest_tests, "TESTS", tmp_path)
     (tmp_path / "one.sh").write_text("#!/bin/sh\n# Provokes: BUG: f.rst\n# Provokes: other\n")
-    found = guest_tests.unprovoked(scan("BUG: first\nBUG: second\n"), guest_tests.provoked("one"))
-    assert [complaint.first for complaint in found] == ["BUG: second"]
+    found = guest_tests.unprovoked(find_warnings("BUG: first\nBUG: second\n"), guest_tests.provoked("one"))
+    assert [warning.first for warning in found] == ["BUG: second"]
 
 
 @pytest.mark.parametrize(
-    ("text", "status", "complaint", "counts", "tripped"),
+    ("text", "status", "warning", "counts", "tripped"),
     [
         ("1..2\nok 1 a\nok 2 b\n", 0, "", (2, 0, 0), False),
         ("1..2\nok 1 a\nnot ok 2 b\n", 1, "", (1, 1, 0), True),
@@ -64,9 +64,9 @@ def test_what_a_test_provokes_is_no_complaint(tmp_path: Path, monkeypatch: pytes
     ],
 )
 def test_a_test_counts_for_what_it_did(
-    text: str, status: int | None, complaint: str, counts: tuple[int, int, int], tripped: bool
+    text: str, status: int | None, warning: str, counts: tuple[int, int, int], tripped: bool
 ) -> None:
-    result = guest_tests.TestResult("name", parse(text), status, scan(complaint))
+    result = guest_tests.TestResult("name", parse(text), status, find_warnings(warning))
     assert (result.counts.passed, result.counts.failed, result.counts.skipped) == counts
     assert result.tripped == tripped
 
@@ -200,13 +200,15 @@ def test_what_has_to_fail_for_a_proof(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, test: str, said: str, found: str
 ) -> None:
     report, file = parse(said), test.partition(":")[0]
-    result = guest_tests.TestResult(file, report, report.exit_status, scan(said))
+    result = guest_tests.TestResult(file, report, report.exit_status, find_warnings(said))
     monkeypatch.setattr(guest_tests.Guests, "run", lambda _self, _module, tests, _: [result][: tests == [file]])
     guests = make_guests(make_kernel(tmp_path), tmp_path, monkeypatch, "")
-    [proof] = mutants.prove(guests, mutants.Mutant("wrong", tmp_path / "w.patch", (test,)), module(tmp_path, "wrong"))
-    assert (proof.proved, proof.test) == (bool(found), Path(test).name)
-    assert not found or proof.found == found
-    assert mutants.counts([proof]).failed == (0 if found else 1)
+    [tried] = mutants.run_mutant(
+        guests, mutants.Mutant("wrong", tmp_path / "w.patch", (test,)), module(tmp_path, "wrong")
+    )
+    assert (tried.caught, tried.test) == (bool(found), Path(test).name)
+    assert not found or tried.found == found
+    assert mutants.counts([tried]).failed == (0 if found else 1)
 
 
 @pytest.mark.parametrize(

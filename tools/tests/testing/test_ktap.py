@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dmcrypt_inline.testing.ktap import Claim, parse
+from dmcrypt_inline.testing.ktap import Case, parse
 
 
 def test_reads_claims_skips_and_diagnostics() -> None:
@@ -13,16 +13,16 @@ def test_reads_claims_skips_and_diagnostics() -> None:
         "# flags\n#   expected: a\nnot ok 2 any_order\nok 3 elephant # SKIP the kernel lacks it\n"
     )
     assert report.problems == ()
-    assert report.claims == (
-        Claim(1, True, "same_data capi:ecb(cipher_null) 512", "", ()),
-        Claim(2, False, "any_order", "", ("flags", "  expected: a")),
-        Claim(3, True, "elephant", "the kernel lacks it", ()),
+    assert report.cases == (
+        Case(1, True, "same_data capi:ecb(cipher_null) 512", "", ()),
+        Case(2, False, "any_order", "", ("flags", "  expected: a")),
+        Case(3, True, "elephant", "the kernel lacks it", ()),
     )
 
 
 def test_reads_a_skipped_file() -> None:
     report = parse("KTAP version 1\n1..0 # SKIP needs root\n")
-    assert (report.skip, report.claims, report.problems) == ("needs root", (), ())
+    assert (report.skip, report.cases, report.problems) == ("needs root", (), ())
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_tells_what_is_wrong(text: str, problem: str) -> None:
 
 
 def test_a_skip_without_a_reason_is_still_a_skip() -> None:
-    assert parse("1..1\nok 1 a # SKIP\n").claims[0].skip == "no reason given"
+    assert parse("1..1\nok 1 a # SKIP\n").cases[0].skip == "no reason given"
 
 
 def test_a_failed_claim_with_a_skip_mark_stays_failed() -> None:
-    [claim] = parse("1..1\nnot ok 1 a # SKIP broken\n").claims
-    assert not claim.ok
+    [case] = parse("1..1\nnot ok 1 a # SKIP broken\n").cases
+    assert not case.ok

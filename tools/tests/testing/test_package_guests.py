@@ -1,4 +1,4 @@
-"""testing/package_guests.py: what counts as a proof, which kernel a boot loader would take, who answers MokManager."""
+"""testing/package_guests.py: what counts as a result, which kernel a boot loader would take, who answers MokManager."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_root_is_shut_when_the_kernel_refuses_ours(said: str, console: str, sh
     assert (judge("a test", Boot(("shut",)), said, console).failed == 0) is shut
 
 
-def test_skips_of_a_kselftest_are_no_claims() -> None:
+def test_skips_of_a_kselftest_are_no_case() -> None:
     kselftest = "TAP version 13\n1..3\n# skipped: needs null_blk\nok 1 a # SKIP\nok 2 b\nnot ok 3 c\n"
     said = f"begin of kselftests\n{kselftest}\nnot ok: kselftest table\nend of kselftests\n"
     assert judge("a test", Boot(("kselftests",)), said, "") == Counts(1, 2, 1)

@@ -11,7 +11,7 @@ from guests import CRYPTSETUP, found_in, make_guests, module
 
 from dmcrypt_inline.common.counts import Counts
 from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.guests.complaints import scan
+from dmcrypt_inline.guests.kernel_log import find_warnings
 from dmcrypt_inline.guests.machine import Machine
 from dmcrypt_inline.kernels.build import USER_MODE, Kernel, Module
 from dmcrypt_inline.testing import guest_tests, mutants, suites
@@ -32,10 +32,10 @@ def test_the_base_must_fail_each_test_that_is_said_to_find_it_wrong(
 ) -> None:
     closed = found_in(make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n"), monkeypatch)
     suites.test_fixes(machine(kernel, tmp_path), ["arguments"])
-    proof, *results = closed
+    tried, *results = closed
     result = next(each for each in results if each.name == "functional/arguments")
     assert {each.name for each in results} == {"functional/arguments", "dm-crypt/table", "dm-crypt/regressions"}
-    assert proof == mutants.Proof("base", "arguments", False, "nothing")
+    assert tried == mutants.MutantResult("base", "arguments", False, "nothing")
     assert isinstance(result, guest_tests.TestResult)
     assert (result.name, result.counts.passed) == ("functional/arguments", 1)
 
@@ -106,9 +106,9 @@ def test_an_error_of_one_job_ends_all() -> None:
     assert len(begun) < 1000
 
 
-def result(text: str, status: int | None = 1, complaint: str = "") -> guest_tests.TestResult:
+def result(text: str, status: int | None = 1, warning: str = "") -> guest_tests.TestResult:
     """What a test said, how it ended, what the kernel said."""
-    return guest_tests.TestResult("dm-crypt/x", parse(text), status, scan(complaint))
+    return guest_tests.TestResult("dm-crypt/x", parse(text), status, find_warnings(warning))
 
 
 def test_a_commit_may_fail_the_claims_that_the_base_fails_alone() -> None:
@@ -139,7 +139,7 @@ def test_a_commit_that_dies_as_the_base_did_mends_nothing() -> None:
     assert judge(failures_of(result("1..1\nok 1 a\n", 0)), result("", None))[0].counts.failed
 
 
-def test_a_complaint_may_come_until_it_did_not() -> None:
+def test_a_warning_may_come_until_it_did_not() -> None:
     passes = "1..1\nok 1 a\n"
     known = failures_of(result(passes, 0, "BUG: x"))
     found, left = judge(known, result(passes, 0, "BUG: x"))

@@ -1,4 +1,4 @@
-"""complaints.py: real console logs with what must be found in them, and the kernel's headlines one by one."""
+"""warnings.py: real console logs with what must be found in them, and the kernel's headlines one by one."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline.guests.complaints import EXCERPT_LINES, scan
+from dmcrypt_inline.guests.kernel_log import EXCERPT_LINES, find_warnings
 
 CONSOLES = sorted((Path(__file__).parent / "consoles").glob("*.txt"))
 
 
 @pytest.mark.parametrize("console", CONSOLES, ids=lambda path: path.stem)
 def test_finds_what_is_there_and_nothing_else(console: Path) -> None:
-    found = [{"line": c.line, "kind": c.kind, "first": c.first} for c in scan(console.read_text())]
+    found = [{"line": c.line, "kind": c.kind, "first": c.first} for c in find_warnings(console.read_text())]
     assert found == json.loads(console.with_suffix(".json").read_text())
 
 
@@ -45,8 +45,8 @@ def test_finds_what_is_there_and_nothing_else(console: Path) -> None:
 )
 def test_knows_the_headline(kind: str, headline: str) -> None:
     for stamp in ("", "[   12.345678] ", "[   12.345678][  T123] ", "[   12.345678][    C0] "):
-        [complaint] = scan(f"[    0.000000] Linux version\n{stamp}{headline}\n")
-        assert (complaint.kind, complaint.line, complaint.first) == (kind, 2, headline)
+        [warning] = find_warnings(f"[    0.000000] Linux version\n{stamp}{headline}\n")
+        assert (warning.kind, warning.line, warning.first) == (kind, 2, headline)
 
 
 @pytest.mark.parametrize(
@@ -62,22 +62,22 @@ def test_knows_the_headline(kind: str, headline: str) -> None:
     ],
 )
 def test_is_not_alarmed_by(line: str) -> None:
-    assert scan(f"[    1.000000] {line}\n") == ()
+    assert find_warnings(f"[    1.000000] {line}\n") == ()
 
 
-def test_expected_lines_are_no_complaints() -> None:
+def test_expected_lines_are_no_warnings() -> None:
     log = "[    1.0] Buffer I/O error on dev dm-0, logical block 0\n[    1.1] BUG: KASAN: use-after-free in f+0x1/0x2\n"
-    assert [c.kind for c in scan(log, expected=(r"Buffer I/O error on dev dm-\d+",))] == ["KASAN"]
+    assert [c.kind for c in find_warnings(log, expected=(r"Buffer I/O error on dev dm-\d+",))] == ["KASAN"]
 
 
 def test_excerpt_holds_the_trace_and_ends() -> None:
     log = "\n".join(["before", "BUG: KASAN: use-after-free in f+0x1/0x2", *(f" frame {n}" for n in range(100))])
-    [complaint] = scan(log)
-    lines = complaint.excerpt.splitlines()
+    [warning] = find_warnings(log)
+    lines = warning.excerpt.splitlines()
     assert lines[0] == "before"
     assert lines[2] == " frame 0"
     assert len(lines) == EXCERPT_LINES + 1
 
 
 def test_carriage_returns_of_a_serial_console_do_not_matter() -> None:
-    assert [c.line for c in scan("one\r\n\r\nBUG: KASAN: x\r\n")] == [3]
+    assert [c.line for c in find_warnings("one\r\n\r\nBUG: KASAN: x\r\n")] == [3]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 EXCERPT_LINES = 30  # a report's headline and the trace that follows it
 BEFORE_LINES = 1
 
-# The first kind that matches names the complaint, so the special comes before the general.
+# The first kind that matches names the warning, so the special comes before the general.
 # The texts are the kernel's own headlines: lib/, kernel/, mm/, block/ of v5.8 to v7.3.
 _KINDS: tuple[tuple[str, str], ...] = (
     ("KASAN", r"BUG: KASAN"),
@@ -48,7 +48,7 @@ _STAMP = re.compile(r"^\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ")
 
 
 @dataclass(frozen=True)
-class Complaint:
+class KernelWarning:
     """One headline of the kernel's: its line number (from 1), kind, text without time, and the lines around it."""
 
     line: int
@@ -57,20 +57,20 @@ class Complaint:
     excerpt: str
 
 
-def scan(console: str, expected: Sequence[str] = ()) -> tuple[Complaint, ...]:
-    """All complaints in a console log, in order.
+def find_warnings(console: str, expected: Sequence[str] = ()) -> tuple[KernelWarning, ...]:
+    """All warnings in a console log, in order.
 
     `expected` holds regular expressions; a line that one of them finds is no
-    complaint (a test that provokes I/O errors says so).
+    warning (a test that provokes I/O errors says so).
     """
     allowed = [re.compile(pattern) for pattern in expected]
     lines = console.replace("\r", "").splitlines()
-    found: list[Complaint] = []
+    found: list[KernelWarning] = []
     for index, line in enumerate(lines):
         text = _STAMP.sub("", line)
         if not _ANY.search(text) or any(pattern.search(text) for pattern in allowed):
             continue
         around = lines[max(0, index - BEFORE_LINES) : index + EXCERPT_LINES]
         kind = next(kind for kind, pattern in _KINDS if re.search(pattern, text))
-        found.append(Complaint(index + 1, kind, text.strip(), "\n".join(around)))
+        found.append(KernelWarning(index + 1, kind, text.strip(), "\n".join(around)))
     return tuple(found)
