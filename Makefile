@@ -8,7 +8,7 @@ quote = '$(subst ','\'',$(1))'
 # An option, where its variable is set; a dollar in it stands for itself.
 option = $(if $(value $(2)),$(1) $(call quote,$(value $(2))))
 # The same for what counts only as it is written on the command line: another program's VERSION is no posting's,
-# and nobody signs off, or has a device overwritten, by what a shell happens to export.
+# and nobody signs off by what a shell happens to export.
 said = $(if $(filter command line,$(origin $(2))),$(call option,$(1),$(2)))
 
 # Those that start from a tree, and those that boot guests.
@@ -30,8 +30,7 @@ FORWARD = $(PYTHON) tools/dmcrypt-inline $@ $(if $(filter-out $(NO_TARGET),$@),$
 SOAK = $(call option,--minutes,MINUTES) $(call option,--seed,SEED)
 
 BENCH = $(call option,--plan,PLAN) \
-	$(if $(value VARIANT),--variant $(foreach each,$(value VARIANT),$(call quote,$(each)))) \
-	$(if $(filter-out 0,$(HERE)),--here) $(call option,--device,DEVICE) $(call said,--destroy-data,DESTROY_DATA)
+	$(if $(value VARIANT),--variant $(foreach each,$(value VARIANT),$(call quote,$(each))))
 
 OUTBOX = $(call said,--sign,SIGN) $(call said,--trailer,TRAILER) $(call said,--version,VERSION)
 
@@ -88,9 +87,6 @@ help:
 	@echo '  ACCEL=native    what a sector costs with real ciphers, under User-Mode Linux (PLAN=quick|full, linux-7.3 only);'
 	@echo '                  PLAN=handover: what the default path costs and gains on two CPUs'
 	@echo '  ACCEL=icount    TCG with one CPU and a clock that counts its instructions: figures repeat to the percent'
-	@echo '  HERE=1          on the running kernel, as root, instead of in a guest'
-	@echo '  DEVICE=/dev/... with HERE=1: your own device; it is only read,'
-	@echo '                  unless DESTROY_DATA=/dev/... gives its name again'
 	@echo
 	@echo 'make outbox also takes'
 	@echo "  TRAILER='Word: text'  a line before the sign-off of each patch"

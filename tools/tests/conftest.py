@@ -17,7 +17,6 @@ def own_places(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     monkeypatch.setenv("DMCRYPT_INLINE_CACHE", str(place / "cache"))
     monkeypatch.setattr("dmcrypt_inline.common.paths.BUILD", place / "build")
     monkeypatch.setattr("dmcrypt_inline.commands.testing.BUILD", place / "build")
-    monkeypatch.setattr("dmcrypt_inline.bench.running_kernel.BUILD", place / "build")
     monkeypatch.setattr("dmcrypt_inline.common.host.BUILD", place / "build")
     monkeypatch.setattr("dmcrypt_inline.checks.sources.BUILD", place / "build")
 

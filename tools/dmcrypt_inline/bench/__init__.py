@@ -1,1 +1,1 @@
-"""Measuring, in a guest or on the running kernel."""
+"""Measurements in guests."""

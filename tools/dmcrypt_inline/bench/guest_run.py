@@ -1,4 +1,4 @@
-"""make bench: all variants measured in one guest boot, or the running kernel where it is."""
+"""make bench: all variants measured in one guest boot."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from ..bench import guest_run, sectors
 from ..bench.inguest.workloads import PLANS, get_plan
-from ..bench.running_kernel import measure_here
 from ..common.errors import UserError
 from ..common.gitrepo import git
 from ..common.host import ensure_packages, enter_python_env, python_env
@@ -26,7 +25,7 @@ from .request import EMULATED, Add, Request
 def register(add: Add) -> None:
     """Add the sub-commands to the command line."""
     add("demo", "from nothing to a booted kernel with inline dm-crypt, shown and measured", demo, accel=EMULATED)
-    text = "measure base, series and other dm-crypt modules in one guest boot, or the running kernel"
+    text = "measure base, series and other dm-crypt modules in one guest boot"
     stage = add("bench", text, bench, accel=(*EMULATED, COUNTED, UNACCELERATED))
     limits = ", ".join(f"{name} ({plan.seconds / 60:.0f} min)" for name, plan in PLANS.items())
     stage.add_argument(
@@ -41,20 +40,6 @@ def register(add: Add) -> None:
         help="further drivers: dm-crypt.c, or a dm-crypt.ko that was built for the fast kernel; "
         "or `each`: the queue's patches one by one",
     )
-    stage.add_argument("--here", action="store_true", help="on the running kernel, as root, instead of in a guest")
-    stage.add_argument(
-        "--device",
-        default="",
-        metavar="DEVICE",
-        help="with --here: a device of yours instead of those made in memory; it is only read unless --destroy-data "
-        "names it too, and refused where it is mounted or in use",
-    )
-    stage.add_argument(
-        "--destroy-data",
-        default="",
-        metavar="DEVICE",
-        help="overwrite the device: its name once more, exactly as given to --device",
-    )
 
 
 def demo(request: Request) -> int:
@@ -66,20 +51,11 @@ def demo(request: Request) -> int:
     return demo_stage.run(machine, patched_cryptsetup(request))
 
 
-def bench(request: Request, *, plan: str, variants: Sequence[str], here: bool, device: str, destroy_data: str) -> int:
-    """Measure a plan: in a guest, or on the running kernel. Returns 0: slow figures are no error."""
+def bench(request: Request, *, plan: str, variants: Sequence[str]) -> int:
+    """Measure a plan in a guest. Returns 0: slow figures are no error."""
     if request.accel == UNACCELERATED:
-        if here or device or destroy_data:
-            raise UserError("ACCEL=native has a RAM disk and no other: HERE=, DEVICE= and DESTROY_DATA= are without it")
         return bench_sectors(request, plan, variants)
     wanted = get_plan(plan)
-    if here:
-        if variants:
-            raise UserError("the running kernel has one dm-crypt: VARIANT= is for guests, without HERE=1")
-        measure_here(wanted, device, destroy_data)
-        return 0
-    if device or destroy_data:
-        raise UserError("DEVICE= and DESTROY_DATA= are for the running kernel: give HERE=1 too; a guest sees no disks")
     given, each = guest_run.named_variants(variants)
     target = request.kernel_target()
     ensure_packages("base", "build", "guest")

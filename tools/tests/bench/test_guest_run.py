@@ -1,4 +1,4 @@
-"""guest_run.py and running_kernel.py: what is asked for, before anything is built or measured."""
+"""guest_run.py: what is asked for, before anything is built or measured."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from small import SOURCE, git, git_tree, make_target
 
 from dmcrypt_inline.bench import guest_run
 from dmcrypt_inline.bench.guest_run import named_variants, steps
-from dmcrypt_inline.bench.inguest.workloads import PLANS
-from dmcrypt_inline.bench.running_kernel import measure_here
-from dmcrypt_inline.commands import cli
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.guests.guest import run_guest
 from dmcrypt_inline.kernels.build import Kernel
@@ -51,41 +48,6 @@ def test_variants_by_name(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=why):
             named_variants([word])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (["--plan", "w9"], "unknown plan: w9"),
-        (["--device", "/dev/sdz"], "give HERE=1 too"),
-        (["--destroy-data", "/dev/sdz"], "give HERE=1 too"),
-        (["--here", "--variant", "each"], "has one dm-crypt"),
-        (["--variant", "nonsense"], "neither NAME="),
-    ],
-)
-def test_what_makes_no_sense_is_said_before_anything_is_built(
-    arguments: list[str], why: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unexpected(*_: object) -> None:
-        raise AssertionError("nothing may be installed for this")
-
-    monkeypatch.setattr("dmcrypt_inline.commands.measuring.ensure_packages", unexpected)
-    assert cli.main(["bench", *arguments]) == 1
-    assert why in capsys.readouterr().err
-
-
-def test_data_is_destroyed_only_where_a_device_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    with pytest.raises(UserError, match="run it as root"):
-        measure_here(PLANS["quick"], "", "")
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr("dmcrypt_inline.bench.running_kernel.NEEDED", ())
-    with pytest.raises(UserError, match="give the device's name twice"):
-        measure_here(PLANS["quick"], "", "/dev/sdz")
-    file = tmp_path / "file"
-    file.write_text("")
-    with pytest.raises(UserError, match="is no block device"):
-        measure_here(PLANS["quick"], str(file), str(file))
 
 
 def test_what_a_guest_gets_is_all_that_the_measuring_program_imports(

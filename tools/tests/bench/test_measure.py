@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ from dmcrypt_inline.bench.gather import About, finish, gather, kept_on_failure
 from dmcrypt_inline.bench.inguest import accounting, mappings, measurements, sampling
 from dmcrypt_inline.bench.inguest.devices import Device
 from dmcrypt_inline.bench.inguest.measurements import Load
-from dmcrypt_inline.bench.inguest.workloads import NULL, PLANS, Cell, Plan
-from dmcrypt_inline.bench.running_kernel import suited
+from dmcrypt_inline.bench.inguest.workloads import NULL, Plan
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.run import Completed
 
@@ -231,18 +229,3 @@ def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
     kept = measurements.read(path)
     assert kept.cut_short == "it failed: guest bench: the kernel complained"
     assert len(kept.measurements) == 1
-
-
-def test_cells_that_suit_the_running_machine() -> None:
-    cells = PLANS["full"].cells
-    memory = list(suited(cells, "", True))
-    assert {cell.load.device.split()[0] for cell in memory} == {"brd", "null_blk"}
-    assert {cell.load.cpu_load for cell in memory} == {0, os.cpu_count()}  # all of them, whatever a guest has
-    reads = list(suited(cells, "/dev/sdz", False))
-    assert {cell.load.rw for cell in reads} == {"read", "randread"}
-    assert {(cell.load.device, cell.load.scheduler, cell.load.max_sectors_kb) for cell in reads} == {
-        ("/dev/sdz", "", 0)
-    }
-    assert "write" in {cell.load.rw for cell in suited(cells, "/dev/sdz", True)}
-    with pytest.raises(UserError, match="only read"):
-        suited([Cell(replace(LOAD, rw="write"), "base", "default")], "/dev/sdz", False)

@@ -54,7 +54,6 @@ def test_a_driver_gets_another_target_s_name() -> None:
     ("arguments", "why"),
     [
         (["--plan", "w1"], "PLAN= takes one of: quick, full, handover"),
-        (["--here"], "HERE=, DEVICE= and DESTROY_DATA= are without it"),
         (["--plan", "quick", "--variant", "mine=/dev/null/x.c"], "there is no file"),
     ],
 )

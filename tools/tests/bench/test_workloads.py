@@ -9,7 +9,6 @@ import pytest
 
 from dmcrypt_inline.bench.inguest import orders
 from dmcrypt_inline.bench.inguest.orders import ALL_KINDS, BASE_KINDS, QUEUE_KINDS, TOGETHER, Order, Variant
-from dmcrypt_inline.bench.inguest.userdevice import UserDevice
 from dmcrypt_inline.bench.inguest.workloads import PLANS, get_plan
 from dmcrypt_inline.common.errors import UserError
 
@@ -48,7 +47,7 @@ def test_a_part_counts_the_samples_of_a_round() -> None:
 
 def test_an_order_reaches_the_program(tmp_path: Path) -> None:
     variants = (BASE_VARIANT, Variant("running", ALL_KINDS, "", strict=False))
-    order = Order(PLANS["full"], variants, "/sbin/cryptsetup", True, UserDevice("/dev/sdz1", 2049))
+    order = Order(PLANS["full"], variants, "/sbin/cryptsetup", True)
     path = tmp_path / "order.json"
     path.write_text(orders.to_json(order))
     module = str(tmp_path / "variants/base.ko")

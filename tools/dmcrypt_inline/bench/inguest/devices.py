@@ -62,12 +62,8 @@ class Device:
 def opened(name: str, run: Run) -> Iterator[Device]:
     """The device `name`, ready to be measured; what was made for it is removed at the end.
 
-    A name that starts with "/" is a device of the user's and left as it is.
     Raises UserError when it cannot be made or is not there.
     """
-    if name.startswith("/"):
-        yield _device(name, run)
-        return
     kind, *words = name.split()
     if kind == "brd":
         with _ram_disk(run) as node:
@@ -149,7 +145,7 @@ def _ram_disk(run: Run) -> Iterator[str]:
     if brd.exists() and not (brd / "initstate").exists():
         raise UserError(
             "brd is built into this kernel: its RAM disks cannot be told from the user's\n"
-            "  choose a PLAN= without them (w3, w4), or DEVICE="
+            "  choose a PLAN= without them (w3, w4)"
         )
     if brd.exists() or RAM_DISK.exists():
         raise UserError(f"there are RAM disks already ({RAM_DISK}), their data would be lost: rmmod brd first")

@@ -28,7 +28,6 @@ from .measurements import RAW, Load
 from .orders import Order, Part, Variant
 from .sampling import Sampler
 from .stats import settled, spread
-from .userdevice import check_again
 from .workloads import NULL
 
 TRANSIENT = "~ "  # starts a line that the next one replaces on a terminal
@@ -106,11 +105,7 @@ class Session:
         """
         first = part.loads[0]
         with ExitStack() as stack:
-            name = first.device
-            if user_device := self.order.device:
-                check_again(user_device, self.run, writes=self.order.writes)
-                name = user_device.path
-            device = stack.enter_context(devices.opened(name, self.run))
+            device = stack.enter_context(devices.opened(first.device, self.run))
             stack.enter_context(devices.set_up(device, first.scheduler, first.max_sectors_kb))
             crypt = self._crypt(first, device)
             number, loads = 0, part.loads

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from ...common.errors import UserError
 from .measurements import RAW, Load
-from .userdevice import UserDevice
 from .workloads import BASE, QUEUE, Cell, Plan
 
 TOGETHER = 8  # loads measured in the same rounds: more would lie far apart, fewer would load modules more often
@@ -38,14 +37,12 @@ class Order:
     """Measure this plan on these variants.
 
     `cryptsetup` is the program for LUKS volumes; `writes` is False where the devices must only be read.
-    `device` is the user's, which all loads are then for.
     """
 
     plan: Plan
     variants: tuple[Variant, ...]
     cryptsetup: str
     writes: bool = True
-    device: UserDevice | None = None
 
 
 def to_json(order: Order) -> str:
@@ -65,8 +62,7 @@ def read(path: Path) -> Order:
             )
             for each in found.pop("variants")
         )
-        device = found.pop("device")
-        return Order(Plan(cells=cells, **plan), variants, device=device and UserDevice(**device), **found)
+        return Order(Plan(cells=cells, **plan), variants, **found)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(f"{path} is no order to measure: {type(error).__name__}: {error}") from error
 
