@@ -14,12 +14,12 @@ from .mails import parse_mail
 from .series import (
     BRANCH,
     FORMAT,
-    NOTE,
+    MADE,
     Tree,
     apply_series,
     history_of,
-    leave,
-    left_at,
+    keep,
+    mark_made,
     queue_hash,
     read_series,
     refuse_under_way,
@@ -28,8 +28,6 @@ from .series import (
     with_history,
 )
 from .targets import Target
-
-EDITED = "refs/dmcrypt-inline/edited"  # in the tree: what was written back last, in case anybody wants it again
 
 
 def write_back(target: Target, base: BaseTree) -> list[str]:
@@ -42,7 +40,7 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
     """
     path = build_dir(target.name) / "tree"
     log = log_dir(target.name) / "refresh.log"
-    if not (path / ".git" / NOTE).is_file():
+    if not path.is_dir():
         raise UserError(f"there is no tree to take commits from: make edit TARGET={target.name} makes it")
     with locked(path):
         commits = _commits(target, base, path, log)
@@ -51,11 +49,10 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
         before = {patch: patch.read_text() for patch in read_series(target)}
         done = _write_patches(target, path, commits, log)
         done += selftests.take(path, head, log) if from_tree else []
-        if head != left_at(path):
-            git(path, "update-ref", EDITED, head, log=log)
-        leave(path, log)  # what it holds is in the queue now, which is applied anew over it
+        kept = keep(path, head, log)
+        mark_made(path, log)  # the queue has these commits now, and is applied again over them
         (path / ".git" / ".complete").unlink()
-    _apply_written(target, base, head)
+    _apply_written(target, base, kept)
     exact = prepare_exact(target, base)
     if exact != base:  # the mails are for the files of the tag
         changed = [patch for patch in read_series(target) if before.get(patch) != patch.read_text()]
@@ -67,7 +64,7 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
                 f"  nothing is lost: mend it in {path} and make refresh, or git checkout {target.patches}"
             ) from error
         _write_for(on_tag, changed, log)
-    tree = _apply_written(target, base, head)
+    tree = _apply_written(target, base, kept)
     if target.adds_selftests and selftests.differences(tree):
         selftests.refresh(tree)
         apply_series(target, base)  # the next refresh wants the tree of these files
@@ -77,15 +74,15 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
     return done or [f"the queue of {target.name} is what the tree has"]
 
 
-def _apply_written(target: Target, base: BaseTree, head: str) -> Tree:
-    """Apply the queue as it is now; UserError unless it makes the tree of `head`, which it was written from."""
+def _apply_written(target: Target, base: BaseTree, kept: str) -> Tree:
+    """Apply the queue as it is now. Raises UserError unless it makes the tree of `kept`, which it was written from."""
     log = log_dir(target.name) / "refresh.log"
     try:
         tree = apply_series(target, base)
     except UserError as error:
-        raise UserError(f"{error}\n  nothing is lost: what the queue was written from is {EDITED} there") from error
-    if resolve(tree.path, f"{tree.series}^{{tree}}", log) != resolve(tree.path, f"{head}^{{tree}}", log):
-        raise UserError(f"the queue does not make the tree that it was written from, which is {EDITED} in {tree.path}")
+        raise UserError(f"{error}\n  your commits are safe: {kept} there") from error
+    if resolve(tree.path, f"{tree.series}^{{tree}}", log) != resolve(tree.path, f"{kept}^{{tree}}", log):
+        raise UserError(f"the written queue does not make the tree of your commits, which are {kept} in {tree.path}")
     return tree
 
 
@@ -116,9 +113,6 @@ def _commits(target: Target, base: BaseTree, path: Path, log: Path) -> list[str]
         raise UserError(
             f"{path} holds only the part of the queue that applies: make edit TARGET={target.name} says what does not"
         )
-    left = left_at(path)
-    if resolve(path, "series^{commit}", log) != left:
-        raise UserError(f"the tag series was moved: git -C {path} tag -f series {left[:12]} takes it back")
     if resolve(path, "base^{commit}", log) != base.commit:
         raise UserError(
             f"{path} is not on the base {base.origin}\n"
@@ -145,7 +139,7 @@ def _commits(target: Target, base: BaseTree, path: Path, log: Path) -> list[str]
 
 def _selftests_from_tree(path: Path, head: str, log: Path) -> bool:
     """Whether the selftests were edited in the tree; UserError when in the directory too."""
-    was, now, here = selftests.listed(path, "series", log), selftests.listed(path, head, log), selftests.files()
+    was, now, here = selftests.listed(path, MADE, log), selftests.listed(path, head, log), selftests.files()
     if now in (was, here):
         return False
     if here != was:
@@ -158,7 +152,7 @@ def _selftests_from_tree(path: Path, head: str, log: Path) -> bool:
 
 def _write_patches(target: Target, path: Path, commits: list[str], log: Path) -> list[str]:
     """Write the commits as the queue's files; what text below --- got lost with a subject, line by line."""
-    old = git(path, "rev-list", "--reverse", "base..series", log=log).output.split()
+    old = git(path, "rev-list", "--reverse", f"base..{MADE}", log=log).output.split()
     files = read_series(target)
     before = {patch.name: patch.read_text() for patch in files}
     known = dict(zip(old, before.values()))

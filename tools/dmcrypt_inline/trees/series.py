@@ -31,7 +31,8 @@ BRANCH = "queue"
 # What is checked out of a kernel until somebody wants to edit it: what its scripts need that checks run. They want
 # to see the top of a kernel, with each directory there; include/ has no files of its own.
 CHECKED_OUT = ("/*", "!/*/*/", "/include/keys/**", "/scripts/**", "/tools/docs/**", "/tools/lib/python/**")
-NOTE = "dmcrypt-inline-head"  # in .git: the commit that HEAD, BRANCH and the tag series were left at
+MADE = "refs/dmcrypt-inline/series"  # the last commit that the tools made: HEAD differs when the user has worked there
+SET_ASIDE = "refs/dmcrypt-inline/set-aside"
 # In .git while a git command waits to be gone on with, or runs.
 UNDER_WAY = (
     *("rebase-merge", "rebase-apply", "sequencer", "CHERRY_PICK_HEAD", "REVERT_HEAD", "MERGE_HEAD", "BISECT_LOG"),
@@ -121,14 +122,14 @@ def queue_hash(patches: list[Path]) -> str:
 
 def tree_key(base: BaseTree, hashed: str) -> str:
     """What a tree is stamped with that has the queue of this hash on this base."""
-    return f"{base.commit} {hashed}"
+    return f"{base.commit}..{hashed}"
 
 
 def apply_series(target: Target, base: BaseTree, name: str = "tree") -> Tree:
-    """Make build/<target>/<name>, or reuse it when base and queue are what they were.
+    """Make build/<target>/<name>, or return it untouched when base and queue are the ones that it was made from.
 
-    Raises UserError when a patch does not apply, and when the tree holds work of
-    the user's: nothing of that is ever thrown away.
+    Where one of them has changed, the user's own work in the tree goes into a ref before the new queue is applied.
+    Raises UserError when a patch does not apply.
     """
     patches = read_series(target)
     log = log_dir(target.name) / f"{name}.log"
@@ -137,17 +138,42 @@ def apply_series(target: Target, base: BaseTree, name: str = "tree") -> Tree:
     key = tree_key(base, hashed)
     publish(path, lambda part: _clone(base, part, log), GIB // 2, "the tree")
     with locked(path):
-        if (path / ".git" / NOTE).exists():
-            _refuse_changes(target.name, path, log)
-        else:
-            _keep_unfinished(path, log)
         if not is_complete(path / ".git", key):
+            _set_aside(path, log)
             with step(f"applying the queue of {target.name} ({len(patches)} patches)", log):
                 _apply(base, patches, path, log)
                 stamp(path / ".git", key)
-    listed = git(path, "rev-list", "--reverse", "base..series", log=log).output.split()
-    series = resolve(path, "series^{commit}", log) or ""
+    listed = git(path, "rev-list", "--reverse", f"{base.commit}..{MADE}", log=log).output.split()
+    series = resolve(path, MADE, log) or ""
     return Tree(target, path, base.commit, series, tuple(listed), hashed, base.origin, base.taken)
+
+
+def snapshot(tree: Tree) -> str:
+    """A commit of the tree's files as they are now; `tree.series` when the user has changed none of them.
+
+    The commit holds HEAD and all uncommitted and untracked files. It is in no branch, and the same files give the
+    same id. The user's index, branches and files stay as they are.
+    """
+    log = log_dir(tree.target.name) / "tree.log"
+    commit = _snapshot(tree.path, log)
+    same = resolve(tree.path, f"{commit}^{{tree}}", log) == resolve(tree.path, f"{tree.series}^{{tree}}", log)
+    return tree.series if same else commit
+
+
+def _snapshot(path: Path, log: Path) -> str:
+    """HEAD, or a commit after it with everything that is in no commit yet."""
+    with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as place:
+        index = Path(place) / "index"
+        if (path / ".git" / "index").exists():
+            shutil.copy2(path / ".git" / "index", index)  # with its time, by which git knows the changed files
+        env = {"GIT_INDEX_FILE": str(index)}
+        git(path, "add", "-A", "--sparse", log=log, env=env, timeout=900)
+        files = git(path, "write-tree", log=log, env=env).output.strip()
+    head = resolve(path, "HEAD^{commit}", log)
+    if head and resolve(path, f"{head}^{{tree}}", log) == files:
+        return head
+    parents = ("-p", head) if head else ()
+    return git(path, "commit-tree", *parents, "-m", "uncommitted changes", files, log=log).output.strip()
 
 
 def whole(tree: Tree) -> Tree:
@@ -166,15 +192,17 @@ def driver_commits(tree: Tree, log: Path) -> dict[int, str]:
     }
 
 
-def leave(path: Path, log: Path) -> None:
-    """Note that all the tree holds now is the queue's: the next run may take it away, and anything else it may not."""
-    (path / ".git" / NOTE).write_text(f"{resolve(path, 'HEAD', log)}\n")
+def mark_made(path: Path, log: Path) -> None:
+    """Record that all commits of HEAD are the queue's, and none the user's own work."""
+    git(path, "update-ref", MADE, "HEAD", log=log)
     git(path, "tag", "-f", "series", "HEAD", log=log)
 
 
-def left_at(path: Path) -> str:
-    """The commit that `leave` noted."""
-    return (path / ".git" / NOTE).read_text().strip()
+def keep(path: Path, commit: str, log: Path) -> str:
+    """Give a commit of the user's a ref, so that git never removes it; returns the ref."""
+    ref = f"{SET_ASIDE}/{commit[:12]}"
+    git(path, "update-ref", ref, commit, log=log)
+    return ref
 
 
 def refuse_under_way(path: Path, ours: tuple[str, ...] = ()) -> None:
@@ -203,7 +231,7 @@ def _clone(base: BaseTree, part: Path, log: Path) -> None:
         if base.target.is_kernel:
             git(part, "sparse-checkout", "set", "--no-cone", *CHECKED_OUT, log=log)
         git(part, "checkout", "-q", "-b", BRANCH, log=log)
-        leave(part, log)
+        mark_made(part, log)
 
 
 def _check_out_all(path: Path, log: Path) -> None:
@@ -212,64 +240,38 @@ def _check_out_all(path: Path, log: Path) -> None:
             git(path, "sparse-checkout", "disable", log=log, timeout=900)
 
 
-def _refuse_changes(target: str, path: Path, log: Path) -> None:
-    """Raise UserError when the tree is no longer as we left it."""
-    refuse_under_way(path)
-    left = left_at(path)
-    dirty = uncommitted(path, log)
-    if dirty:
-        what = f"files that differ from the last commit:\n{dirty}"
-    elif any(resolve(path, name, log) != left for name in ("HEAD", f"refs/heads/{BRANCH}", "series^{commit}")):
-        what = f"commits that the queue did not make, or HEAD, {BRANCH} or the tag series on another one"
-    else:
-        return
-    whole = (path / ".git" / ".complete").exists()
-    raise UserError(
-        f"{path} holds changes of yours: {what}\n"
-        "  they are not part of the queue, so they would be lost, or measured under a wrong name.\n"
-        + (f"  to keep them: commit them on {BRANCH}, then make refresh TARGET={target};\n" if whole else "")
-        + f"  to put them aside: commit them, git -C {path} branch my-head HEAD"
-        f" && git -C {path} branch my-queue {BRANCH}; then as if to drop them;\n"
-        f"  to drop them: git -C {path} checkout -f -B {BRANCH} {left[:12]} && git -C {path} clean -fd"
-        f" && git -C {path} tag -f series {left[:12]}"
-    )
+def _set_aside(path: Path, log: Path) -> None:
+    """Keep the user's own work in refs, and end a rebase or am that is not finished."""
+    known = [MADE]
+    for tip in (_snapshot(path, log), resolve(path, f"refs/heads/{BRANCH}", log)):
+        if tip and not any(_is_in(path, tip, commit, log) for commit in known):
+            ref = keep(path, tip, log)
+            known.append(ref)
+            say(f"set aside what {path} has and the queue has not: git -C {path} log -p base..{ref}")
+    for command in ("rebase", "am"):
+        git(path, command, "--quit", log=log, check=False)
 
 
-def _keep_unfinished(path: Path, log: Path) -> None:
-    """Put all that an interrupted run left in the tree into a ref: somebody may have worked on it since."""
-    refuse_under_way(path, ours=("rebase-apply", "index.lock"))
-    with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as place:
-        index = Path(place) / "index"
-        if (path / ".git" / "index").exists():
-            shutil.copy2(path / ".git" / "index", index)  # with its time, by which git knows what may have changed
-        env = {"GIT_INDEX_FILE": str(index)}
-        git(path, "add", "-A", log=log, env=env, timeout=900)
-        tree = git(path, "write-tree", log=log, env=env).output.strip()
-    tips = dict.fromkeys(resolve(path, name, log) for name in ("HEAD", f"refs/heads/{BRANCH}"))
-    parents = [word for tip in tips if tip for word in ("-p", tip)]
-    commit = git(path, "commit-tree", *parents, "-m", "what an interrupted run left", tree, log=log).output.strip()
-    kept = f"refs/dmcrypt-inline/unfinished/{commit[:12]}"
-    git(path, "update-ref", kept, commit, log=log)
-    say(f"{path} was left by a run that was interrupted; what it holds is kept there as {kept}")
-    (path / ".git" / "index.lock").unlink(missing_ok=True)
-    shutil.rmtree(path / ".git" / "rebase-apply", ignore_errors=True)
+def _is_in(path: Path, commit: str, later: str, log: Path) -> bool:
+    return git(path, "merge-base", "--is-ancestor", commit, later, log=log, check=False).returncode == 0
 
 
 def _apply(base: BaseTree, patches: list[Path], path: Path, log: Path) -> None:
     git(path, "fetch", "-q", "--no-tags", base.repo, "base", log=log)
     (path / ".git" / ".complete").unlink(missing_ok=True)
-    (path / ".git" / NOTE).unlink(missing_ok=True)  # from here on an interrupted run leaves what nobody has noted
     git(path, "tag", "-f", "base", base.commit, log=log)
     git(path, "checkout", "-q", "-f", "-B", BRANCH, base.commit, log=log, timeout=900)
     git(path, "clean", "-q", "-fd", log=log)
-    resolution = f"--resolvemsg=(undone: {path} now has the patches before this one)"
     for patch in patches:
         try:
             # The committer's date is the author's: the same queue has the same commit ids on every machine.
-            git(path, "am", "-q", "--committer-date-is-author-date", resolution, patch, log=log)
+            git(path, "am", "-q", "--committer-date-is-author-date", patch, log=log)
         except CommandError as error:
-            if git(path, "am", "--abort", log=log, check=False).returncode == 0:
-                leave(path, log)
-            _check_out_all(path, log)  # for whoever mends the patch
-            raise UserError(f"{patch.name} does not apply to the base ({base.origin})\n{error}") from error
-    leave(path, log)
+            git(path, "am", "--abort", log=log, check=False)
+            _check_out_all(path, log)  # for the person who fixes the patch
+            mark_made(path, log)
+            raise UserError(
+                f"{patch.name} does not apply to the base ({base.origin})\n"
+                f"  {path} now has the patches before this one\n{error}"
+            ) from error
+    mark_made(path, log)

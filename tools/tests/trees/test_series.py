@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from small import AFTER, BEFORE, PATCH, SOURCE, git, kernel_tree, make_target, shell
 
-from dmcrypt_inline.common import gitrepo
 from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.common.paths import build_dir
-from dmcrypt_inline.common.run import Completed
-from dmcrypt_inline.trees import series
 from dmcrypt_inline.trees.base import prepare_base
 from dmcrypt_inline.trees.series import (
     Tree,
@@ -22,6 +15,7 @@ from dmcrypt_inline.trees.series import (
     history_of,
     parse_series,
     read_series,
+    snapshot,
     whole,
     with_history,
 )
@@ -97,10 +91,14 @@ def test_a_queue_is_applied_anew_when_it_has_changed(target: Target, tmp_path: P
     before = (tree.path / SOURCE).stat().st_mtime_ns
     assert make(target, tmp_path) == tree
     assert (tree.path / SOURCE).stat().st_mtime_ns == before
-    patch = target.patches / PATCH
-    patch.write_text(patch.read_text().replace("+int version = 22;", "+int version = 23;"))
+    change_patch(target)
     assert make(target, tmp_path).queue_hash != tree.queue_hash
     assert (tree.path / SOURCE).read_text() == "int version = 23;\n"
+
+
+def change_patch(target: Target) -> None:
+    patch = target.patches / PATCH
+    patch.write_text(patch.read_text().replace("+int version = 22;", "+int version = 23;"))
 
 
 def test_a_patch_that_does_not_apply_is_named_and_can_be_mended(target: Target, tmp_path: Path) -> None:
@@ -120,115 +118,105 @@ def break_patch(target: Target) -> str:
     return good
 
 
-def put_aside(message: str) -> None:
-    """Do as a refusal says."""
-    for what in ("put them aside: commit them, ([^;]*);", "drop them: (.*)"):
-        told = re.search(what, message)
-        assert told
-        subprocess.run(["sh", "-c", told[1]], check=True)
-
-
-@pytest.mark.parametrize("first", [True, False])
-def test_work_in_a_tree_that_the_queue_did_not_fit_is_kept(target: Target, tmp_path: Path, first: bool) -> None:
-    if not first:
-        make(target, tmp_path)
-    good = break_patch(target)
-    with pytest.raises(UserError, match="now has the patches before this one") as caught:
-        make(target, tmp_path)
-    assert "git am --continue" not in str(caught.value)  # of an am that was undone
-    tree = build_dir(target.name) / "tree"
-    (tree / SOURCE).write_text("mine\n")
-    git(tree, "commit", "-q", "-a", "-m", "mine")
-    (tree / "mine.c").write_text("mine\n")
-    (target.patches / PATCH).write_text(good)
-    with pytest.raises(UserError, match=r"holds changes of yours(?s:.)*mine\.c"):
-        make(target, tmp_path)
-    (tree / "mine.c").unlink()
-    with pytest.raises(UserError, match="commits") as caught:
-        make(target, tmp_path)
-    assert "make refresh" not in str(caught.value)  # the queue would be what applied, and no more
-    put_aside(str(caught.value))
-    assert (make(target, tmp_path).path / SOURCE).read_text() == AFTER
-    assert git(tree, "show", f"my-head:{SOURCE}") == "mine\n"
-
-
-def test_an_interrupted_application_is_redone_and_what_is_there_is_kept(
-    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupted(repo: Path, *words: str | Path, **options: Any) -> Completed:
-        if "am" in words:
-            raise KeyboardInterrupt
-        return gitrepo.git(repo, *words, **options)
-
-    before = make(target, tmp_path)
-    tree, good = before.path, break_patch(target)
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(series, "git", interrupted)
-        make(target, tmp_path)
-    (target.patches / PATCH).write_text(good)
-    (tree / ".git" / "index.lock").touch()
-    (tree / ".git" / "rebase-apply").mkdir()
-    (tree / SOURCE).write_text("half\n")
-    (tree / "mine.c").write_text("mine\n")
-    assert make(target, tmp_path) == before
-    assert (tree / SOURCE).read_text() == AFTER
-    assert git(tree, "status", "--porcelain") == ""
-    kept = re.search(r"kept there as (\S+)", capsys.readouterr().out)
-    assert kept
-    assert git(tree, "show", f"{kept[1]}:{SOURCE}") == "half\n"
-    assert git(tree, "show", f"{kept[1]}:mine.c") == "mine\n"
-    assert git(tree, "rev-parse", f"{kept[1]}^") == git(tree, "rev-parse", "base")
+def kept(tree: Path) -> list[str]:
+    """The refs of work that was set aside."""
+    return git(tree, "for-each-ref", "--format=%(refname)", "refs/dmcrypt-inline/set-aside").split()
 
 
 COMMIT_ON_QUEUE = f"echo mine >{SOURCE}; git commit -q -a -m mine; git checkout -q series"
+WORK = [  # what the user does in the tree, what sets it aside then holds
+    (f"echo mine >{SOURCE}", {SOURCE: "mine\n"}),
+    ("echo mine >mine.c", {"mine.c": "mine\n", SOURCE: AFTER}),
+    ("git config status.showUntrackedFiles no; echo mine >mine.c", {"mine.c": "mine\n"}),
+    (f"echo mine >{SOURCE}; git commit -q -a -m mine; echo more >mine.c", {SOURCE: "mine\n", "mine.c": "more\n"}),
+    (COMMIT_ON_QUEUE, {SOURCE: "mine\n"}),
+    ("git commit -q --amend -m mine", {SOURCE: AFTER}),
+    (f"echo mine >{SOURCE}; GIT_SEQUENCE_EDITOR='echo break >>' git rebase -q -i --autostash base", {SOURCE: AFTER}),
+]
 
 
-@pytest.mark.parametrize(
-    ("work", "why"),
-    [
-        (COMMIT_ON_QUEUE, "holds changes of yours: commits"),
-        ("git bisect start", "in the middle of .*BISECT_LOG"),
-        ("GIT_SEQUENCE_EDITOR='echo break >>' git rebase -q -i base", "in the middle of .*rebase-merge"),
-        (
-            "git config status.showUntrackedFiles no; echo mine >mine.c",
-            r"holds changes of yours: files(?s:.)*mine\.c",
-        ),
-    ],
-)
-def test_less_visible_work_is_not_thrown_away_either(target: Target, tmp_path: Path, work: str, why: str) -> None:
+@pytest.mark.parametrize(("work", "files"), WORK[:6])
+def test_the_user_s_work_is_set_aside_when_the_queue_has_changed(
+    target: Target, tmp_path: Path, work: str, files: dict[str, str]
+) -> None:
     tree = make(target, tmp_path).path
     shell(tree, work)
-    refs = git(tree, "show-ref", "--head")
-    break_patch(target)
-    with pytest.raises(UserError, match=why):
-        make(target, tmp_path)
-    assert git(tree, "show-ref", "--head") == refs
+    change_patch(target)
+    assert (make(target, tmp_path).path / SOURCE).read_text() == "int version = 23;\n"
+    assert git(tree, "status", "--porcelain", "--untracked-files=all") == ""
+    [ref] = kept(tree)
+    assert {path: git(tree, "show", f"{ref}:{path}") for path in files} == files
 
 
-def test_commits_of_head_and_of_the_branch_can_both_be_put_aside(target: Target, tmp_path: Path) -> None:
+@pytest.mark.parametrize("work", [*(work for work, _ in WORK), "git bisect start", "git checkout -q base"])
+def test_a_tree_whose_queue_has_not_changed_is_left_alone(target: Target, tmp_path: Path, work: str) -> None:
+    tree = make(target, tmp_path)
+    shell(tree.path, work)
+    before = state(tree.path)
+    assert make(target, tmp_path) == tree
+    assert state(tree.path) == before
+    assert kept(tree.path) == []
+
+
+def state(tree: Path) -> tuple[str, ...]:
+    """The refs, the index and the files of a tree."""
+    status = git(tree, "status", "--porcelain", "--untracked-files=all")
+    return git(tree, "show-ref", "--head"), git(tree, "ls-files", "-s"), status, git(tree, "diff")
+
+
+def test_an_unfinished_rebase_does_not_stop_a_new_queue(target: Target, tmp_path: Path) -> None:
+    tree = make(target, tmp_path).path
+    shell(tree, WORK[-1][0])
+    change_patch(target)
+    assert (make(target, tmp_path).path / SOURCE).read_text() == "int version = 23;\n"
+    assert "mine" in git(tree, "stash", "show", "-p")
+
+
+def test_commits_of_head_and_of_the_branch_are_both_set_aside(target: Target, tmp_path: Path) -> None:
     tree = make(target, tmp_path).path
     shell(tree, f"{COMMIT_ON_QUEUE}; echo elsewhere >{SOURCE}; git commit -q -a -m elsewhere")
-    with pytest.raises(UserError) as caught:
-        make(target, tmp_path)
-    put_aside(str(caught.value))
-    assert (make(target, tmp_path).path / SOURCE).read_text() == AFTER
-    assert git(tree, "show", f"my-head:{SOURCE}") == "elsewhere\n"
-    assert git(tree, "show", f"my-queue:{SOURCE}") == "mine\n"
+    change_patch(target)
+    make(target, tmp_path)
+    assert {git(tree, "show", f"{ref}:{SOURCE}") for ref in kept(tree)} == {"mine\n", "elsewhere\n"}
 
 
-@pytest.mark.parametrize(
-    "work", ["echo mine >", "echo mine >mine.c; : ", "git commit -q --amend -m mine; : ", "git tag -f series base; : "]
-)
-@pytest.mark.parametrize("queue_changed", [False, True])
-def test_the_user_s_work_is_never_thrown_away(target: Target, tmp_path: Path, work: str, queue_changed: bool) -> None:
-    tree = make(target, tmp_path).path
-    shell(tree, work + SOURCE)
-    before = git(tree, "show-ref", "--head"), git(tree, "status", "--porcelain"), (tree / SOURCE).read_text()
-    if queue_changed:
-        break_patch(target)
-    with pytest.raises(UserError, match="holds changes of yours"):
-        make(target, tmp_path)
-    assert before == (git(tree, "show-ref", "--head"), git(tree, "status", "--porcelain"), (tree / SOURCE).read_text())
+def test_an_interrupted_application_is_redone(target: Target, tmp_path: Path) -> None:
+    before = make(target, tmp_path)
+    tree = before.path
+    (tree / ".git" / ".complete").unlink()
+    git(tree, "checkout", "-q", "-B", "queue", "base")
+    (tree / ".git" / "rebase-apply").mkdir()
+    (tree / SOURCE).write_text("half\n")
+    assert make(target, tmp_path) == before
+    assert (tree / SOURCE).read_text() == AFTER
+    assert git(tree, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize(("work", "files"), WORK[:6])
+def test_a_snapshot_is_the_tree_as_it_stands(target: Target, tmp_path: Path, work: str, files: dict[str, str]) -> None:
+    tree = make(target, tmp_path)
+    assert snapshot(tree) == tree.series
+    shell(tree.path, work)
+    before = state(tree.path)
+    taken = snapshot(tree)
+    assert snapshot(tree) == taken
+    assert state(tree.path) == before
+    if "queue" not in git(tree.path, "branch", "--show-current"):
+        files = {SOURCE: AFTER}  # what is checked out counts, not the branch
+    assert {path: git(tree.path, "show", f"{taken}:{path}") for path in files} == files
+    assert (taken == tree.series) == (files == {SOURCE: AFTER})
+
+
+def test_a_snapshot_of_few_files_has_the_others_too(target: Target, tmp_path: Path) -> None:
+    other = "drivers/md/dm-other.c"
+    linux = kernel_tree(tmp_path / "linux")
+    (linux / other).write_text("int other;\n")
+    tree = apply_series(target, prepare_base(target, linux))
+    assert snapshot(tree) == tree.series
+    (tree.path / "drivers/md").mkdir(parents=True, exist_ok=True)
+    (tree.path / "drivers/md/new.c").write_text("int new;\n")
+    taken = snapshot(tree)
+    assert git(tree.path, "diff", "--name-only", "series", taken) == "drivers/md/new.c\n"
 
 
 MAIL = "From: A <a@host.example>\nSubject: [PATCH] a: b\n\nBecause.\n---\n"
