@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -29,6 +30,8 @@ ROUNDS = 9
 LEFT_OUT = 1  # rounds at each end; the rest holds the median with a probability of 96 % (binomial, 9 rounds)
 RAM_MIB = 64
 RAM_DISK = Path("/dev/ram0")
+ATTEMPTS, PAUSE = 20, 0.25  # to remove the RAM disk; seconds in between
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GIB = 1 << 30
 HEAD = f"{'without, with flag':20} {'MiB/s':>13} {'ratio (96 %)':>17} {'99 % in µs':>13} {'CPU s/GiB':>11}"
 
@@ -70,16 +73,30 @@ def measure(system: System, name: str, seconds: float, say: Callable[[str], None
     """
     facts = looking.look(system)
     found, flags = _to_measure(facts, name)
-    with ExitStack() as stack:
-        devices = _devices(stack, found, flags, say)
-        loads = [load for load in LOADS if load.flag in devices]
-        length = seconds / (2 * ROUNDS * len(loads)) if loads else 0
-        if loads:
-            say(HEAD)
-        for load in loads:
-            with _busy(load.busy):
-                rounds = [_round(devices[load.flag], load, length, number) for number in range(ROUNDS)]
-            say(line(load, rounds))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
+    try:
+        with ExitStack() as stack:
+            devices = _devices(stack, found, flags, say)
+            loads = [load for load in LOADS if load.flag in devices]
+            length = seconds / (2 * ROUNDS * len(loads)) if loads else 0
+            if loads:
+                say(HEAD)
+            for load in loads:
+                with _busy(load.busy), _interruptible():
+                    rounds = [_round(devices[load.flag], load, length, number) for number in range(ROUNDS)]
+                say(line(load, rounds))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let signals in. At other times they wait: an interrupted dmsetup can leave a mapping behind."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
 
 
 def _to_measure(facts: Facts, name: str) -> tuple[Found, frozenset[str]]:
@@ -146,7 +163,14 @@ def _ram_disk() -> Iterator[str]:
     try:
         yield str(RAM_DISK)
     finally:
-        _run(["modprobe", "-r", "brd"])
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                _run(["modprobe", "-r", "brd"])
+                break
+            except AdviseError:  # udev may still read the disk
+                if attempt == ATTEMPTS:
+                    raise
+                time.sleep(PAUSE)
 
 
 def _run(argv: Sequence[str], given: str = "") -> None:

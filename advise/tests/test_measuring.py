@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
@@ -50,6 +51,37 @@ def test_the_disk_is_only_read_and_writes_go_to_a_ram_disk(tmp_path: Path, monke
     ]
     assert len({words[4] for _, words in created}) == 1
     assert sum(argv[1] == "remove" for argv, _ in calls) == 4
+
+
+DMSETUP = """#!/bin/sh
+echo "dmsetup $*" >>{log}
+[ "$1" = remove ] || kill -INT $PPID
+"""
+MODPROBE = """#!/bin/sh
+echo "modprobe $*" >>{log}
+[ "$1" != -r ] || [ "$(grep -c 'modprobe -r' {log})" -gt 2 ]
+"""
+
+
+def test_an_interrupt_while_a_mapping_is_created_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    for name, text in (("dmsetup", DMSETUP), ("modprobe", MODPROBE)):
+        program = tmp_path / name
+        program.write_text(text.format(log=log))
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(measuring, "RAM_DISK", tmp_path / "ram0")
+    monkeypatch.setattr(measuring, "PAUSE", 0.01)
+    system = machine("debian-12-laptop", tmp_path / "machine", {"6.1.119-1": "6.17.1-1"})
+    with pytest.raises(KeyboardInterrupt):
+        measuring.measure(system, "nvme0n1p3_crypt", 1, lambda _: None)
+    calls = [line.split() for line in log.read_text().splitlines()]
+    created = {call[-1] for call in calls if call[:2] == ["dmsetup", "create"]}
+    removed = {call[-1] for call in calls if call[:2] == ["dmsetup", "remove"]}
+    assert created == removed != set()
+    assert [call for call in calls if call[0] == "modprobe"][1:] == [["modprobe", "-r", "brd"]] * 3
 
 
 def test_the_interval_leaves_one_round_out_at_each_end() -> None:
