@@ -95,7 +95,7 @@ def make_queue(place: Path) -> Queue:
 def applied(target: Target, place: Path) -> Queue:
     """The queue of a target, applied to a `kernel_tree`, with a log in `place`."""
     tree = whole(apply_series(target, prepare_base(target, kernel_tree(place / "linux"))))
-    return Queue(target, tree, tree, place / "log")
+    return Queue(target, tree, place / "log")
 
 
 def committed(queue: Queue, path: str, text: str) -> Queue:
@@ -107,7 +107,7 @@ def committed(queue: Queue, path: str, text: str) -> Queue:
     git(tree.path, "commit", "-q", "-m", "more")
     head = git(tree.path, "rev-parse", "HEAD").strip()
     made = replace(tree, series=head, commits=(head,))
-    return replace(queue, tree=made, exact=made)
+    return replace(queue, tree=made)
 
 
 def undone(queue: Queue, path: str, text: str) -> Queue:

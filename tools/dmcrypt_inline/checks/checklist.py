@@ -1,7 +1,9 @@
-"""How a check says what it found: it returns, or raises Failed or Skipped."""
+"""The result of a check: it returns, or raises Failed or Skipped."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,62 +13,66 @@ from ..common.counts import Counts
 from ..common.errors import UserError
 from ..common.gitrepo import git
 from ..common.progress import clock, say
-from ..trees.series import Tree, driver_commits, read_series
+from ..trees.series import Tree, read_series
 from ..trees.targets import Target
 
 SLOW = 5.0  # seconds
+GIT_COMMANDS = "/usr/lib/git-core:/usr/libexec/git-core"  # programs that only git finds
+PACKAGES = {  # Debian's names, where they are not the program's
+    "arm-linux-gnueabi-gcc": "gcc-arm-linux-gnueabi",
+    "git-send-email": "git-email",
+    "s390x-linux-gnu-gcc": "gcc-s390x-linux-gnu",
+    "spatch": "coccinelle",
+}
 
 
 class Failed(Exception):
-    """The check found a defect; the text is the part of the log that shows it."""
+    """The check found a defect; the text shows it."""
 
 
 class Skipped(Exception):
-    """The check could not be made; the text says why."""
+    """The check does not apply; the text gives the reason."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """A named check. The name says what holds when it passes. `slow`: make test leaves it to make check."""
+    """A named check. The name says what holds when it passes.
+
+    `needs`: the programs without which it fails. `slow`: `make test` does not run it, `make check` does.
+    """
 
     name: str
     call: Callable[[], object]
+    needs: tuple[str, ...] = ()
     slow: bool = False
 
 
 @dataclass(frozen=True)
 class Queue:
-    """The queue as it lies in the repository, and applied (None: it does not apply).
+    """A queue's files, and the tree with the queue applied (None: it does not apply).
 
-    `tree` is on the base that is built; `exact` is on the files of the target's
-    tag: the same tree where the base has them. `quick`: only what make test checks.
-    What is compiled is compiled for the kernels of `kernel`, or its own (None).
+    `quick`: check only what `make test` checks. `kernel`: the tree whose kernels the driver is compiled for, if not
+    this queue's own.
     """
 
     target: Target
     tree: Tree | None
-    exact: Tree | None
     log: Path
     quick: bool = False
     kernel: Tree | None = None
 
     def patches(self) -> list[Path]:
-        """The patch files in order; UserError when series and files disagree."""
+        """The patch files in order. Raises UserError when series and files disagree."""
         return read_series(self.target)
 
     def applied(self) -> Tree:
-        """The tree that is built, or Skipped when the queue does not apply (which is a failure of its own)."""
+        """The tree. Raises Skipped when the queue does not apply, because another check fails then."""
         if self.tree is None:
             raise Skipped("the queue does not apply")
         return self.tree
 
-    def driver_commits(self) -> dict[str, str]:
-        """The commits that change the driver by their patches' file names, in order; Skipped as above."""
-        patches = self.patches()
-        return {patches[number - 1].name: commit for number, commit in driver_commits(self.applied(), self.log).items()}
-
     def changed(self, *suffixes: str) -> Iterator[tuple[str, str, str]]:
-        """Patch file name, commit and path of each changed file, or each of such a name, in order; Skipped as above."""
+        """Patch file name, commit and path of each changed file with one of these suffixes (none given: any)."""
         tree = self.applied()
         for patch, commit in zip(self.patches(), tree.commits):
             options = ("diff-tree", "-r", "--no-commit-id", "--name-only")
@@ -74,33 +80,35 @@ class Queue:
                 if not suffixes or path.endswith(suffixes):
                     yield patch.name, commit, path
 
-    def applied_exactly(self) -> Tree:
-        """The tree on the files of the target's tag, or Skipped as above."""
-        if self.exact is None:
-            raise Skipped(f"the queue does not apply to {self.target.tag}")
-        return self.exact
-
 
 def fail_if(problems: Sequence[str]) -> None:
-    """Raise Failed with one problem a line, unless there is none."""
+    """Raise Failed with one problem a line, unless the list is empty."""
     if problems:
         raise Failed("\n".join(problems))
 
 
-def run_checks(checks: Sequence[Check], quick: bool = False) -> Counts:
-    """Run each check and print one line for it: ok, not ok (and what it found below), or skip (and why).
+def require(programs: Sequence[str]) -> None:
+    """Raise Failed with the missing programs and their Debian packages."""
+    path = f"{os.environ.get('PATH', os.defpath)}:{GIT_COMMANDS}"
+    missing = [name for name in programs if shutil.which(name, path=path) is None]
+    fail_if([f"{name} is not installed (Debian package: {PACKAGES.get(name, name)})" for name in missing])
 
-    Those that took long say so. `quick`: the slow ones are only named.
+
+def run_checks(checks: Sequence[Check], quick: bool = False) -> Counts:
+    """Run each check and print its result: ok, not ok and the findings, or skip and the reason.
+
+    `quick`: only name the slow checks.
     """
     passed = failed = skipped = 0
-    left = [check.name for check in checks if quick and check.slow]
-    if left:
-        say(f"left to make check: {', '.join(left)}")
+    slow = [check.name for check in checks if quick and check.slow]
+    if slow:
+        say(f"only in make check: {', '.join(slow)}")
     for check in checks:
-        if check.name in left:
+        if check.name in slow:
             continue
-        begin = time.monotonic()
+        start = time.monotonic()
         try:
+            require(check.needs)
             check.call()
         except Skipped as reason:
             skipped += 1
@@ -112,6 +120,6 @@ def run_checks(checks: Sequence[Check], quick: bool = False) -> Counts:
                 say(f"    {line}")
         else:
             passed += 1
-            took = time.monotonic() - begin
+            took = time.monotonic() - start
             say(f"ok {check.name}" + (f" [{clock(took)}]" if took >= SLOW else ""))
     return Counts(passed, failed, skipped)

@@ -1,4 +1,4 @@
-"""`make check`, the documentation of a kernel's queue: the tree's own build of it has nothing new to complain of."""
+"""`make check`, the documentation of a kernel queue: the tree's own Sphinx build has no new warnings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 from ..common import host
@@ -17,72 +16,62 @@ from ..common.run import run
 from .checklist import Check, Failed, Queue, Skipped, fail_if
 
 ROOT = "Documentation"
-# What `make htmldocs` reads; some of it is only in older trees, or newer ones.
+# The files that `make htmldocs` reads; not every tree has all of them.
 READ = (
     *(ROOT, "Kbuild", "MAINTAINERS", "Makefile", "arch/x86", "drivers/md", "include", "scripts"),
     *("tools/docs", "tools/lib/python", "tools/net/ynl"),
 )
-COMPLAINT = re.compile(r"\b(warning|error|severe|critical):", re.I)  # not "build succeeded, 2 warnings."
-# Put into the base's documentation, for each run to show that the build reports; and what it says.
+WARNING = re.compile(r"\b(warning|error|severe|critical):", re.I)  # not "build succeeded, 2 warnings."
+# A broken link that is added to the base's documentation to prove that the build reports one, and the report.
 PROBE = "\n\nSee :doc:`/no/such/document/as/this`.\n"
-HEARD = re.compile(r"unknown document: '?/no/such/document/as/this")
+REPORTED = re.compile(r"unknown document: '?/no/such/document/as/this")
 
 
 def documentation_checks(queue: Queue) -> list[Check]:
-    """The checks of the documentation that a kernel's queue changes."""
-    return [Check("documentation_builds_without_new_warnings", lambda: _builds(queue), slow=True)]
+    """The check of the documentation that a kernel queue changes."""
+    return [Check("documentation_builds_without_new_warnings", lambda: _sphinx(queue), ("make", "tar"), slow=True)]
 
 
-def _builds(queue: Queue) -> None:
-    """Sphinx, as the tree calls it, says of no patch's documentation what it does not say of the base's.
-
-    Only the directories with files that a patch changes are built. Raises Failed where the build does not report
-    a link to nowhere that is put into the base.
-    """
+def _sphinx(queue: Queue) -> None:
+    """Build the changed directories of the documentation on the base and on the tree, and compare the warnings."""
     tree = queue.applied()
-    changed: dict[tuple[str, str], list[str]] = {}  # by patch and commit
-    for patch, commit, path in queue.changed(".rst"):
-        if path.startswith(f"{ROOT}/"):
-            changed.setdefault((patch, commit), []).append(path)
+    changed = sorted({path for _, _, path in queue.changed(".rst") if path.startswith(f"{ROOT}/")})
     if not changed:
-        raise Skipped(f"nothing to read: the queue changes no .rst file in {ROOT}")
+        raise Skipped(f"the queue changes no .rst file in {ROOT}")
     requirements = TOOLS / "targets" / queue.target.name / "sphinx.txt"
     if not requirements.is_file():
-        raise Failed(f"there is no {requirements}, which says what Sphinx the tree wants")
+        raise Failed(f"{requirements} is missing: it names the Sphinx version of the tree")
     env = host.python_env(requirements)
-    problems = []
-    with step("building the documentation after each patch that changes it", queue.log):
-        for (patch, commit), paths in changed.items():
-            known = _complaints(queue, tree.base, paths, env, PROBE)
-            if not any(map(HEARD.search, known)):
-                raise Failed("\n".join(["the build does not report a link to nowhere", *known]))
-            new = Counter(_complaints(queue, commit, paths, env)) - Counter(known)
-            problems += [f"{patch}: {line}" for line in new.elements()]
-    fail_if(problems)
+    with step("building the documentation of the base and of the tree", queue.log):
+        old = _warnings(queue, tree.base, changed, env, PROBE)
+        if not any(map(REPORTED.search, old)):
+            raise Failed("\n".join(["the build does not report a broken link", *old]))
+        new = Counter(_warnings(queue, tree.series, changed, env)) - Counter(old)
+    fail_if(list(new.elements()))
 
 
-def _complaints(queue: Queue, commit: str, paths: Iterable[str], env: Path, more: str = "") -> list[str]:
-    """What the build says of the directories of `paths`, without lines' numbers; `more` is put into their contents."""
+def _warnings(queue: Queue, commit: str, paths: list[str], env: Path, probe: str = "") -> list[str]:
+    """The build's warnings for the directories of `paths`, without line numbers. `probe` is added to their indexes."""
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
         source, packed = Path(name) / "source", Path(name) / "source.tar"
         source.mkdir()
         tree, log = queue.applied().path, queue.log
-        there = git(tree, "ls-tree", "--name-only", commit, *READ, log=log).output.splitlines()
-        git(tree, "archive", "-o", packed, commit, *there, log=log)
+        present = git(tree, "ls-tree", "--name-only", commit, *READ, log=log).output.splitlines()
+        git(tree, "archive", "-o", packed, commit, *present, log=log)
         run(["tar", "-xf", packed, "-C", source], log=log, timeout=120)
-        directories = {_directory(source, path) for path in paths}
+        directories = sorted({_directory(source, path) for path in paths})
         for directory in directories:
-            with (source / ROOT / directory / "index.rst").open("a") as contents:
-                contents.write(more)
+            with (source / ROOT / directory / "index.rst").open("a") as index:
+                index.write(probe)
         argv: list[str | Path] = ["make", f"SPHINXBUILD={env / 'bin' / 'sphinx-build'}", "SPHINXOPTS="]
-        argv += [f"SPHINXDIRS={' '.join(sorted(directories))}", "htmldocs"]
-        path_of_env = f"{env / 'bin'}:{os.environ['PATH']}"  # the tree's scripts in Python need modules, too
+        argv += [f"SPHINXDIRS={' '.join(directories)}", "htmldocs"]
+        path_of_env = f"{env / 'bin'}:{os.environ['PATH']}"  # the tree's Python scripts need its modules, too
         done = run(argv, log=log, timeout=600, cwd=source, env={"PATH": path_of_env})
         output = done.output.replace(f"{source}/", "")
-    return [re.sub(r":\d+:", ":", line) for line in output.splitlines() if COMPLAINT.search(line)]
+    return [re.sub(r":\d+:", ":", line) for line in output.splitlines() if WARNING.search(line)]
 
 
 def _directory(source: Path, path: str) -> str:
-    """The nearest directory above a file of the documentation that has contents, relative to the documentation."""
+    """The nearest directory above `path` that has an index.rst, relative to the documentation."""
     above = PurePosixPath(path).relative_to(ROOT).parents
     return str(next((at for at in above if (source / ROOT / at / "index.rst").is_file()), PurePosixPath(".")))

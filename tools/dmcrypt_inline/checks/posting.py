@@ -1,4 +1,4 @@
-"""`make check`, the queue as it leaves the house: with quilt, as mails, and by names that others rely on."""
+"""`make check`, the queue as others take it: with quilt, as mails, and by the numbers that other programs use."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from ..trees.series import Tree
 from .checklist import Check, Failed, Queue, fail_if
 from .linux import checkpatch
 
-SENDER = "A Sender <sender@host.example>"  # of mails that nobody sends
+SENDER = "A Sender <sender@host.example>"
 
 
 def posting_checks(queue: Queue) -> list[Check]:
-    """The checks that every queue has for those who take it elsewhere."""
+    """The checks of a queue that leaves this repository."""
     return [
-        Check("quilt_pushes_the_series", lambda: _quilt(queue)),
-        Check("outbox_can_be_sent_and_applied", lambda: _outbox(queue)),
-        Check("abi_is_the_one_agreed_on", lambda: _abi(queue)),
+        Check("quilt_pushes_the_series", lambda: _quilt(queue), ("quilt",)),
+        Check("patch_mails_can_be_sent_and_applied", lambda: _patch_mails(queue), ("perl", "git-send-email")),
+        Check("abi_numbers_are_in_the_source", lambda: _abi(queue)),
     ]
 
 
 def _abi(queue: Queue) -> None:
-    """The source has the numbers that others rely on (see Target)."""
     tree = queue.applied()
     problems = []
     for path, numbers in queue.target.abi.items():
@@ -38,53 +37,57 @@ def _abi(queue: Queue) -> None:
     fail_if(problems)
 
 
+def _touched(tree: Tree, log: Path) -> list[str]:
+    """The paths that the queue changes."""
+    return git(tree.path, "diff", "--name-only", tree.base, tree.series, log=log).output.splitlines()
+
+
 @contextmanager
-def _few_files(tree: Tree, log: Path) -> Iterator[Path]:
-    """A clone of the tree at its base that has only the files the queue touches in its work tree."""
+def _base_clone(tree: Tree, log: Path) -> Iterator[Path]:
+    """A clone at the tree's base. Its work tree has only the files that the queue changes."""
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
-        place = Path(name) / "few"
-        touched = git(tree.path, "diff", "--name-only", tree.base, tree.series, log=log).output.splitlines()
+        place = Path(name) / "clone"
         git(tree.path, "clone", "-q", "--shared", "--no-checkout", tree.path, place, log=log)
-        git(place, "sparse-checkout", "set", "--no-cone", *(f"/{path}" for path in touched), log=log)
-        git(place, "checkout", "-q", "-B", "few", tree.base, log=log)
+        git(place, "sparse-checkout", "set", "--no-cone", *(f"/{path}" for path in _touched(tree, log)), log=log)
+        git(place, "checkout", "-q", "-B", "clone", tree.base, log=log)
         yield place
 
 
-def _same_tree(tree: Tree, tip: str, place: Path, log: Path, got: str = "HEAD^{tree}") -> None:
-    """`place`, or the tree `got` there, has the files of the commit `tip`."""
+def _fail_unless_equal(tree: Tree, tip: str, place: Path, log: Path, got: str = "HEAD^{tree}") -> None:
+    """Raise Failed unless the tree object `got` of the clone `place` is that of the commit `tip`."""
     if resolve(place, got, log) != resolve(tree.path, f"{tip}^{{tree}}", log):
         differing = git(place, "diff", "--stat", got, tip, log=log, check=False).output
-        raise Failed(f"that does not give the tree of the queue:\n{differing.strip()}")
+        raise Failed(f"the result differs from the queue's tree:\n{differing.strip()}")
 
 
 def _quilt(queue: Queue) -> None:
-    """`quilt push -a` with the series as it lies here gives the files of the queue."""
-    tree = queue.applied_exactly()
-    with _few_files(tree, queue.log) as place:
+    """Run `quilt push -a` with the series file as it is; the result equals the tree."""
+    tree = queue.applied()
+    with _base_clone(tree, queue.log) as place:
         env = {"QUILT_PATCHES": str(queue.target.patches), "QUILT_SERIES": str(queue.target.series)}
         run(["quilt", "--quiltrc", "-", "push", "-a", "-q"], log=queue.log, timeout=300, cwd=place, env=env)
-        touched = git(tree.path, "diff", "--name-only", tree.base, tree.series, log=queue.log).output.splitlines()
-        git(place, "add", "-f", "--sparse", "--", *touched, log=queue.log)
-        _same_tree(tree, tree.series, place, queue.log, git(place, "write-tree", log=queue.log).output.strip())
+        git(place, "add", "-f", "--sparse", "--", *_touched(tree, queue.log), log=queue.log)
+        written = git(place, "write-tree", log=queue.log).output.strip()
+        _fail_unless_equal(tree, tree.series, place, queue.log, written)
 
 
-def _outbox(queue: Queue) -> None:
-    """Signed mails pass checkpatch and git send-email's dry run, and git am makes the queue's tree of them."""
-    tree = queue.applied_exactly()
-    with _few_files(tree, queue.log) as place:
+def _patch_mails(queue: Queue) -> None:
+    """Sign the mails, then run checkpatch, `git send-email --dry-run` and `git am`; the result equals the tree."""
+    tree = queue.applied()
+    with _base_clone(tree, queue.log) as place:
         home = {"HOME": str(place.parent), "XDG_CONFIG_HOME": str(place.parent), "GIT_CONFIG_NOSYSTEM": "1"}
-        words: list[str | Path] = ["git", "send-email", "--dry-run", "--no-thread", "--confirm=never"]
+        send: list[str | Path] = ["git", "send-email", "--dry-run", "--no-thread", "--confirm=never", "--from", SENDER]
         commit = queue.target.commit or None
         posting = Posting(SENDER, ("Tested-by: " + SENDER,))
         for thread in outbox.threads(tree):
-            whom = outbox.recipients(queue.applied(), thread.patches)
+            whom = outbox.recipients(tree, thread.patches)
             out = place.parent / thread.directory
             mails = outbox.write(tree, thread, posting, whom, base_commit=commit, out=out)
             patches = mails[-len(thread.patches) :]
             if queue.target.is_kernel:
                 checkpatch(queue, patches)
-            said = run([*words, "--from", SENDER, *mails], log=queue.log, timeout=120, cwd=place, env=home).output
-            if said.count("Dry-OK") != len(mails):
-                raise Failed(f"git send-email would not send {len(mails)} mails:\n{said}")
+            output = run([*send, *mails], log=queue.log, timeout=120, cwd=place, env=home).output
+            if output.count("Dry-OK") != len(mails):
+                raise Failed(f"git send-email would not send {len(mails)} mails:\n{output}")
             git(place, "am", "-q", *patches, log=queue.log)
-            _same_tree(tree, thread.tip, place, queue.log)
+            _fail_unless_equal(tree, thread.tip, place, queue.log)

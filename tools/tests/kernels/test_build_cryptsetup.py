@@ -133,7 +133,7 @@ def test_a_version_is_what_the_program_says() -> None:
 
 
 def queue(made: Tree, tmp_path: Path) -> Queue:
-    return Queue(made.target, made, made, tmp_path / "log")
+    return Queue(made.target, made, tmp_path / "log")
 
 
 def test_a_patch_without_a_new_warning_passes(tmp_path: Path) -> None:

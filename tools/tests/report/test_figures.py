@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 import synthetic
-from small import make_queue
 from synthetic import write
 
 from dmcrypt_inline.bench.inguest.measurements import Results
-from dmcrypt_inline.checks import linux, sources
-from dmcrypt_inline.checks.checklist import Failed, Skipped
 from dmcrypt_inline.commands import cli
 from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.common.gitrepo import resolve
 from dmcrypt_inline.common.paths import REPO
 from dmcrypt_inline.report import figures
 from dmcrypt_inline.trees import mails
@@ -173,9 +168,6 @@ def test_without_results_the_way_to_them_is_told(
 ) -> None:
     assert cli.main(["figures"]) == 1
     assert "tools/dmcrypt-inline figures --results FILE" in capsys.readouterr().err
-    monkeypatch.setattr(sources, "REPO", copies)
-    with pytest.raises(Skipped, match="no results are kept in tools/figures yet"):
-        sources._figures(Path(sys.prefix) / "bin", copies / "log")
 
 
 def test_a_file_without_a_place_for_the_table_is_refused(copies: Path) -> None:
@@ -183,30 +175,3 @@ def test_a_file_without_a_place_for_the_table_is_refused(copies: Path) -> None:
     (copies / "cover-letter.txt").write_text("nothing\n")
     with pytest.raises(UserError, match="has no place, or several"):
         figures.wanted(target, [synthetic.results(W1)])
-
-
-def test_the_check_of_the_queue(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    queue = make_queue(tmp_path)
-    target, tree = queue.target, queue.applied()
-    monkeypatch.setattr(figures, "FIGURES", tmp_path)
-    with pytest.raises(Skipped, match="no results are kept"):
-        linux._figures(queue)
-
-    def measured_on(driver: str | None, queue_hash: str, accel: str = "tcg") -> None:
-        ran = {**synthetic.ENVIRONMENT, "modules": {"series": driver}, "queue_hash": queue_hash, "accel": accel}
-        write(figures.results_of(target, accel), replace(synthetic.results(()), environment=ran))
-        linux._figures(queue)
-
-    driver = resolve(tree.path, f"{tree.series}:{target.source}", queue.log)
-    capsys.readouterr()
-    measured_on(driver, tree.queue_hash)
-    assert capsys.readouterr().out == ""
-    measured_on(driver, "0" * 64)
-    assert "measured with another queue, but with the same dm-crypt.c" in capsys.readouterr().out
-    with pytest.raises(Failed, match="measure again with make bench"):
-        measured_on("0" * 40, tree.queue_hash)
-    measured_on(driver, tree.queue_hash)
-    with pytest.raises(Failed, match=r"\.icount\.json was measured on dm-crypt\.c 0000"):
-        measured_on("0" * 40, tree.queue_hash, "icount")
