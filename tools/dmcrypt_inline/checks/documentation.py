@@ -67,7 +67,7 @@ def _warnings(queue: Queue, commit: str, paths: list[str], env: Path, probe: str
         argv += [f"SPHINXDIRS={' '.join(directories)}", "htmldocs"]
         path_of_env = f"{env / 'bin'}:{os.environ['PATH']}"  # the tree's Python scripts need its modules, too
         done = run(argv, log=log, timeout=600, cwd=source, env={"PATH": path_of_env})
-        output = done.output.replace(f"{source}/", "")
+        output = done.transcript.replace(f"{source}/", "")
     return [re.sub(r":\d+:", ":", line) for line in output.splitlines() if WARNING.search(line)]
 
 

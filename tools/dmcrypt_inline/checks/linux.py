@@ -110,7 +110,7 @@ def checkpatch(queue: Queue, patches: Sequence[Path], *ignored: str) -> None:
         ignoring = ["--ignore", allowed] if allowed else []  # checkpatch takes no empty list
         argv = ["perl", str(script), "-q", "--strict", "--show-types", *ignoring, str(patch)]
         done = run(argv, log=queue.log, timeout=300, cwd=tree.path, env=env, check=False)
-        return f"{patch.name}:\n{done.output.strip()}" if done.returncode else ""
+        return f"{patch.name}:\n{done.transcript.strip()}" if done.returncode else ""
 
     with ThreadPoolExecutor(CPUS) as pool:
         fail_if([problem for problem in pool.map(judge, patches) if problem])

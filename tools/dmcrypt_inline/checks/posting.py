@@ -86,7 +86,7 @@ def _patch_mails(queue: Queue) -> None:
             patches = mails[-len(thread.patches) :]
             if queue.target.is_kernel:
                 checkpatch(queue, patches)
-            output = run([*send, *mails], log=queue.log, timeout=120, cwd=place, env=home).output
+            output = run([*send, *mails], log=queue.log, timeout=120, cwd=place, env=home).transcript
             if output.count("Dry-OK") != len(mails):
                 raise Failed(f"git send-email would not send {len(mails)} mails:\n{output}")
             git(place, "am", "-q", *patches, log=queue.log)

@@ -121,5 +121,5 @@ def _whitespace(queue: Queue) -> None:
     for patch, commit in zip(queue.patches(), tree.commits):
         done = git(tree.path, "diff-tree", "--check", "--no-commit-id", "-r", commit, log=queue.log, check=False)
         if done.returncode != 0:
-            problems.append(f"{patch.name}:\n{done.output.strip()}")
+            problems.append(f"{patch.name}:\n{done.transcript.strip()}")
     fail_if(problems)

@@ -72,7 +72,7 @@ def succeeds(argv: Sequence[str | Path], log: Path, cwd: Path = TOOLS) -> None:
     """Run a linter. Raises Failed with its output unless it exits with 0."""
     done = run(argv, log=log, timeout=600, cwd=cwd, check=False)
     if done.returncode != 0:
-        raise Failed(done.output.strip() or f"{argv[0]} ended with exit status {done.returncode}")
+        raise Failed(done.transcript.strip() or f"{argv[0]} ended with exit status {done.returncode}")
 
 
 def _shellcheck(log: Path) -> None:

@@ -69,7 +69,7 @@ def _new_findings(script: Path, drivers: Path, log: Path) -> list[str]:
     options = OPTIONS.search(script.read_text())
     argv: list[str | Path] = ["spatch", "--very-quiet", "--no-show-diff", "-D", "report", "--cocci-file", script]
     done = run([*argv, *(options[1].split() if options else []), "--dir", drivers], log=log, timeout=ONE_SCRIPT)
-    output = done.output.replace(f"{drivers}/", "")
+    output = done.transcript.replace(f"{drivers}/", "")
     if EXCEPTION in output:  # the exit status is 0 all the same
         raise Failed(f"{script.name}:\n{output.strip()}")
     lines = [line for line in output.splitlines() if PLACE.match(line)]
@@ -100,8 +100,8 @@ def _kernel_doc(queue: Queue) -> None:
                 continue
             any_read = True
             done = run([script, "-none", source], log=queue.log, timeout=120, cwd=tree.path, check=False)
-            found = [line for line in done.output.splitlines() if re.search(r"\b(warning|error)\b", line, re.I)]
-            problems += [f"{path}: {line}" for line in found or ([done.output.strip()] if done.returncode else [])]
+            found = [line for line in done.transcript.splitlines() if re.search(r"\b(warning|error)\b", line, re.I)]
+            problems += [f"{path}: {line}" for line in found or ([done.transcript.strip()] if done.returncode else [])]
     fail_if(problems)
     if not any_read:
         raise Skipped("no file that the queue changes has a kernel-doc comment")

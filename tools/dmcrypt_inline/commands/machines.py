@@ -50,7 +50,7 @@ def module_at(
 def with_released(machine: Machine) -> Machine:
     """The machine with the driver of the package that its base was taken back from, as the variant `released`."""
     recipe = machine.tree.target.recipe
-    module = module_at(machine.tree, machine.kernel, "base", "released", recipe.patch, back=True)
+    module = module_at(machine.tree, machine.kernel, machine.tree.base, "released", recipe.patch, back=True)
     return replace(machine, modules={**machine.modules, module.name: module})
 
 
@@ -65,8 +65,8 @@ def make_machine(
 ) -> Machine:
     """Guests' kernel, of the tree `kernel_of` or the same one, and modules: the variants `names`, and wrong ones."""
     kernel = build_kernel(kernel_of or tree, flavour)
-    modules = {name: module_at(tree, kernel, "base" if name == "base" else "series", name) for name in names}
-    modules |= {mutant.name: module_at(tree, kernel, "series", mutant.name, mutant.patch) for mutant in wrong}
+    modules = {name: module_at(tree, kernel, tree.base if name == "base" else tree.series, name) for name in names}
+    modules |= {mutant.name: module_at(tree, kernel, tree.series, mutant.name, mutant.patch) for mutant in wrong}
     return Machine(tree, kernel, modules, request.accel)
 
 

@@ -65,7 +65,7 @@ def bench(request: Request, *, plan: str, variants: Sequence[str]) -> int:
     if each:
         machine = with_steps(machine)
     built = {
-        name: module_at(made, machine.kernel, "series", name, path)
+        name: module_at(made, machine.kernel, made.series, name, path)
         for name, path in given.items()
         if path.suffix == ".c"
     }
@@ -84,10 +84,11 @@ def bench_sectors(request: Request, plan: str, variants: Sequence[str]) -> int:
     enter_python_env()
     made = request.tree(target)
     stack = [request.tree(below) for below in stack_below(target)]
-    below = {"base": ([*stack, made][0], "base"), **{tree.target.name: (tree, "series") for tree in stack}}
+    lowest = [*stack, made][0]
+    below = {"base": (lowest, lowest.base), **{tree.target.name: (tree, tree.series) for tree in stack}}
     trees = below if sectors.PLANS[plan].all_queues else {}
     trees |= {name: (made, commit) for name, commit in (guest_run.steps(made) if each else {}).items()}
-    trees["series"] = (made, "series")
+    trees["series"] = (made, made.series)
     log = log_dir(target.name) / "variants.log"
     drivers = {
         name: git(tree.path, "show", f"{commit}:{target.source}", log=log).output

@@ -279,7 +279,7 @@ def _machine_with(request: Request, variant: str, flavour: str) -> tuple[str, Ma
     tree = request.tree(request.kernel_target())
     machine = make_machine(request, tree, flavour, () if driver else (name,))
     if driver:
-        machine = replace(machine, modules={name: module_at(tree, machine.kernel, "series", name, driver)})
+        machine = replace(machine, modules={name: module_at(tree, machine.kernel, tree.series, name, driver)})
     return name, machine
 
 

@@ -150,7 +150,7 @@ def python_env(requirements: Path | None = None) -> Path:
                 pip = ("-m", "pip", "install", "--no-input", "--disable-pip-version-check", "-q", "-r")
                 run([env / "bin" / "python", *pip, requirements], log=log, timeout=1200)
             except CommandError as error:
-                if os.strerror(errno.ENOSPC) in error.completed.output:
+                if os.strerror(errno.ENOSPC) in error.completed.transcript:
                     raise
                 raise UserError(
                     f"the Python environment could not be made: are pip's package index and the network up?\n{error}"

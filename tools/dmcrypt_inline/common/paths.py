@@ -97,7 +97,7 @@ def disk_guard(path: Path, need: int, what: str) -> Iterator[None]:
     except (OSError, CommandError) as error:
         full = isinstance(error, OSError) and error.errno == errno.ENOSPC
         if isinstance(error, CommandError):
-            full = os.strerror(errno.ENOSPC) in error.completed.output
+            full = os.strerror(errno.ENOSPC) in error.completed.transcript
         if not full:
             raise
         raise UserError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import selectors
 import shlex
 import signal
 import subprocess
@@ -12,7 +13,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,48 +23,88 @@ from .errors import UserError
 QUOTED_LINES = 20  # how much of a failed program's output a message repeats
 # Of gcc, clang and their linkers: FILE:LINE:COLUMN: error: ..., undefined reference; of modpost: ERROR: modpost.
 FIRST_ERROR = re.compile(r":\d+: (fatal )?error: |: undefined reference to |^ERROR: modpost: ")
-GRACE = 5.0  # seconds between asking a program to end and killing it, where `run` is not told others
+GRACE = 5.0  # seconds between SIGTERM and SIGKILL, unless `run` is given another time
 
-_running: dict[subprocess.Popen[bytes], float] = {}  # and the grace of each
+_running: dict[subprocess.Popen[bytes], float] = {}  # with the grace of each
 _stopping = threading.Event()
 
 
 @dataclass(frozen=True)
 class Completed:
-    """One finished program: what it was, how it ended, what it wrote, how long it took (seconds)."""
+    """One finished program: its command, exit status, standard output and duration (seconds).
+
+    `transcript` is standard output and standard error in the order of their arrival.
+    """
 
     argv: tuple[str, ...]
     returncode: int
     output: str
     seconds: float
+    transcript: str = ""
 
 
 class CommandError(UserError):
-    """A program failed, timed out or does not exist. `completed` tells how (returncode -1: timed out or never ran)."""
+    """A program failed, timed out or does not exist (returncode -1: it timed out or never ran)."""
 
     def __init__(self, why: str, completed: Completed, log: Path) -> None:
         self.completed = completed
-        super().__init__(f"{why}\n  command: {show(completed.argv)}\n  log: {log}{_quoted(completed.output)}")
+        super().__init__(f"{why}\n  command: {show(completed.argv)}\n  log: {log}{_quoted(completed.transcript)}")
 
 
-def _quoted(output: str) -> str:
-    """What a message repeats of a program's output: from a compiler's first error on, else the last lines.
+def _quoted(transcript: str) -> str:
+    """The part of a transcript that an error message repeats: from a compiler's first error on, else the last lines.
 
     Other jobs of a parallel make go on writing for a while after the one that failed.
     """
-    lines = output.splitlines()
+    lines = transcript.splitlines()
     last = max(0, len(lines) - QUOTED_LINES)
     error = next((number for number, line in enumerate(lines[:last]) if FIRST_ERROR.search(line)), None)
-    begin, what = (
-        (last, "the last lines it wrote") if error is None else (error, "the first error and what followed it")
-    )
+    begin, title = (last, "last lines") if error is None else (error, "first error, and the lines after it")
     quoted = "\n".join("    " + line for line in lines[begin : begin + QUOTED_LINES])
-    return f"\n  {what}:\n{quoted}" if quoted else ""
+    return f"\n  {title}:\n{quoted}" if quoted else ""
 
 
 def show(argv: Sequence[str]) -> str:
     """The command as one line that a person can read (and a shell can parse)."""
     return shlex.join(argv)
+
+
+@dataclass
+class _Written:
+    """Bytes that a program wrote. They are copied to its log as they arrive."""
+
+    log: BinaryIO
+    on_line: Callable[[str], None] | None
+    output: bytearray = field(default_factory=bytearray)
+    transcript: bytearray = field(default_factory=bytearray)
+    reported: int = 0  # bytes of `output` that on_line has had
+
+    def read(self, process: subprocess.Popen[bytes]) -> None:
+        """Collect both streams until the program and its children have closed them."""
+        assert process.stdout is not None
+        assert process.stderr is not None
+        with process.stdout, process.stderr, selectors.DefaultSelector() as waiting:
+            for stream in (process.stdout, process.stderr):
+                waiting.register(stream, selectors.EVENT_READ)
+            while waiting.get_map():
+                for key, _ in waiting.select():
+                    fresh = os.read(key.fd, 1 << 16)
+                    if not fresh:
+                        waiting.unregister(key.fileobj)
+                        continue
+                    self.transcript.extend(fresh)
+                    with contextlib.suppress(ValueError):  # `run` has returned and closed the log
+                        self.log.write(fresh)
+                    if key.fileobj is process.stdout:
+                        self.output.extend(fresh)
+                        self._report()
+
+    def _report(self) -> None:
+        complete = self.output.rfind(b"\n") + 1
+        if self.on_line is not None and complete > self.reported:
+            for line in bytes(self.output[self.reported : complete]).decode(errors="replace").splitlines():
+                self.on_line(line)
+            self.reported = complete
 
 
 def run(
@@ -77,102 +119,101 @@ def run(
     on_line: Callable[[str], None] | None = None,
     grace: float | None = None,
 ) -> Completed:
-    """Run a program and return what it wrote (stdout and stderr together).
+    """Run a program and return its output.
 
-    `log` receives the command line and the output, appended while it runs.
-    `timeout` is in seconds; past it the program and all its children are killed.
+    `log` receives the command line and both output streams, appended while the program runs.
+    `timeout` is in seconds; after it the program and all its children are killed.
     `env` is added to the caller's environment; messages are in English.
-    `on_line` gets each whole line as it comes, in a thread of its own.
-    `grace` is how many seconds a program that is to end early has to clean up (default: GRACE).
+    `on_line` is called, in another thread, with each complete line of standard output as it arrives.
+    `grace` is the time (seconds) between SIGTERM and SIGKILL where the program must end early (default: GRACE).
     Raises CommandError when the program is missing or too slow, and, unless
     `check` is False, when its exit status is not 0.
     """
-    _go_on()
+    _refuse_when_stopping()
     args = tuple(str(a) for a in argv)
     log.parent.mkdir(parents=True, exist_ok=True)
-    start = time.monotonic()
-    kept = bytearray()  # what this program wrote; others may be writing to the same log
+    begin = time.monotonic()
+    grace = GRACE if grace is None else grace
     timed_out = False
     with log.open("ab", buffering=0) as sink, tempfile.TemporaryFile() as given:
         sink.write(f"$ {show(args)}\n".encode())
         given.write(stdin or b"")
         given.seek(0)
+        environment = {**os.environ, "LC_ALL": "C.UTF-8", **(env or {})}
         try:
-            process = subprocess.Popen(
-                args,
-                cwd=cwd,
-                env={**os.environ, "LC_ALL": "C.UTF-8", **(env or {})},
-                stdin=given,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                close_fds=False,  # the lock of a cache entry goes with whoever writes to it (see paths.locked)
-                start_new_session=True,  # a process group of its own, to be killed as a whole
-            )
+            # Signal handlers run in the main thread: none can interrupt this one between the start and _running.
+            with ThreadPoolExecutor(1) as starter:
+                process = starter.submit(_start, args, cwd, environment, given, grace).result()
         except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
             never = Completed(args, -1, "", 0.0)
             raise CommandError(f"could not start {args[0]}: {error}", never, log) from error
-        grace = GRACE if grace is None else grace
-        _running[process] = grace
-        reader = threading.Thread(target=_keep, args=(process, kept, sink, on_line), daemon=True)
-        reader.start()
+        written = _Written(sink, on_line)
+        reader = threading.Thread(target=written.read, args=(process,), daemon=True)
         try:
+            reader.start()
             process.wait(timeout)
         except subprocess.TimeoutExpired:
             timed_out = True
             _kill_group(process, grace)
-        except BaseException:  # Ctrl-C too: leave no child behind, then go on falling
+        except BaseException:  # Ctrl-C too: no child may outlive this call
             _kill_group(process, grace)
             raise
         finally:
             _running.pop(process, None)
-            reader.join(GRACE)  # what the program left running in the background may hold its output open
-    _go_on()
-    seconds = time.monotonic() - start
-    output = bytes(kept).decode(errors="replace")
+            reader.join(GRACE)  # a program in the background may hold the output open
+    _refuse_when_stopping()
+    completed = Completed(
+        args,
+        -1 if timed_out else process.returncode,
+        bytes(written.output).decode(errors="replace"),
+        time.monotonic() - begin,
+        bytes(written.transcript).decode(errors="replace"),
+    )
     if timed_out:
-        slow = Completed(args, -1, output, seconds)
-        raise CommandError(f"{args[0]} did not end within {timeout:.0f} s and was killed", slow, log)
-    completed = Completed(args, process.returncode, output, seconds)
+        raise CommandError(f"{args[0]} did not end within {timeout:.0f} s and was killed", completed, log)
     if check and process.returncode != 0:
         raise CommandError(f"{args[0]} ended with exit status {process.returncode}", completed, log)
     return completed
 
 
 def stop_all() -> None:
-    """End every program that runs, in whatever thread; `run` starts no other and raises UserError from now on."""
+    """End every program that runs, in all threads; from now on `run` starts no other and raises UserError."""
     _stopping.set()
     for process, grace in list(_running.items()):
         _kill_group(process, grace)
 
 
-def _go_on() -> None:
+def _refuse_when_stopping() -> None:
     if _stopping.is_set():
         raise UserError("interrupted")
 
 
-def _keep(
-    process: subprocess.Popen[bytes], kept: bytearray, sink: BinaryIO, on_line: Callable[[str], None] | None
-) -> None:
-    """Append what the program writes, as it comes, to `kept` and to its log."""
-    assert process.stdout is not None
-    told = 0
-    with process.stdout as source, contextlib.suppress(ValueError):  # the log is closed: nobody waits any more
-        while fresh := os.read(source.fileno(), 1 << 16):
-            kept.extend(fresh)
-            sink.write(fresh)
-            if on_line is not None:
-                whole = kept.rfind(b"\n") + 1
-                for line in bytes(kept[told:whole]).decode(errors="replace").splitlines():
-                    on_line(line)
-                told = max(told, whole)
+def _start(
+    args: Sequence[str], cwd: Path | None, environment: Mapping[str, str], stdin: BinaryIO, grace: float
+) -> subprocess.Popen[bytes]:
+    """Start a program and record it in _running; `stop_all` may be called at the same time."""
+    process = subprocess.Popen(
+        args,
+        cwd=cwd,
+        env=environment,
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        close_fds=False,  # a program that writes to a cache entry inherits the entry's lock (see paths.locked)
+        start_new_session=True,  # a process group of its own, so that its children are killed with it
+    )
+    _running[process] = grace
+    if _stopping.is_set():
+        _kill_group(process, grace)
+    return process
 
 
 def _kill_group(process: subprocess.Popen[bytes], grace: float) -> None:
-    """End the program and its children. Asked first and given `grace` seconds: make removes half-made files."""
+    """End the program and its children: SIGTERM first, because make then removes half-made files."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)  # the group that start_new_session made
         except ProcessLookupError:
             break
-        with contextlib.suppress(subprocess.TimeoutExpired):  # the second signal cannot be refused
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a program cannot ignore the second signal
             process.wait(grace)

@@ -134,7 +134,7 @@ def source_key(tree: Tree, flavour: str) -> str:
     """sha256 (hex) over the files that a kernel of this flavour, what variants replace left out, is made of."""
     log = log_dir(tree.target.name) / "files.log"  # a log of its own: six megabytes, of use until the next run
     log.unlink(missing_ok=True)
-    listed = git(tree.path, "ls-tree", "-r", "series", log=log).output
+    listed = git(tree.path, "ls-tree", "-r", tree.series, log=log).output
     digest = hashlib.sha256()
     for line in listed.splitlines(keepends=True):
         path = line.rstrip("\n").split("\t", 1)[1]
@@ -252,7 +252,7 @@ def _build_modules(kernel: Kernel, key: str, sources: Mapping[str, str], what: s
 
 
 def make_module(kernel: Kernel | Prepared, directory: Path, log: Path, *arguments: str, timeout: float = 600) -> str:
-    """Run make for the external module in `directory` against the kernel; returns make's output."""
+    """Run make for the external module in `directory` against the kernel; returns make's messages."""
     return _make(kernel.objects, log, f"M={directory}", *kernel.arch.arguments, *arguments, timeout=timeout)
 
 
@@ -278,7 +278,7 @@ def _make(directory: Path, log: Path, *arguments: str, env: dict[str, str] | Non
     jobs = len(os.sched_getaffinity(0))
     return run(
         ["make", "-C", directory, f"-j{jobs}", *arguments], log=log, timeout=timeout, env={**KBUILD_ENV, **(env or {})}
-    ).output
+    ).transcript
 
 
 def _source(tree: Tree, flavour: str, key: str, log: Path) -> Path:
@@ -291,7 +291,7 @@ def _source(tree: Tree, flavour: str, key: str, log: Path) -> Path:
 
 
 def _copy_sources(tree: Tree, patches: Sequence[Path], part: Path, log: Path) -> None:
-    check_out(tree.path, "series", part, log)
+    check_out(tree.path, tree.series, part, log)
     # The key leaves these out, and the kernel's own build has them: a queue's may not build.
     for path in tree.target.replaced:
         (part / path).write_text(git(tree.path, "show", f"{tree.base}:{path}", log=log).output)

@@ -48,24 +48,24 @@ class Cryptsetup:
     key: str
 
 
-def build_cryptsetup(tree: Tree, commit: str = "series") -> Cryptsetup:
-    """The tree at `commit` (a tag or an id), built under build/<target>/<commit>, or reused from there.
+def build_cryptsetup(tree: Tree) -> Cryptsetup:
+    """The tree with its queue, built under build/<target>/series, or reused from there.
 
     The tree is only read. Raises UserError when a program fails, when the disk is
     too small, or when there is no place that libtool can install to.
     """
-    log = log_dir(tree.target.name) / f"build-{commit}.log"
-    place = _place(tree.target.name) / commit
+    log = log_dir(tree.target.name) / "build.log"
+    place = _place(tree.target.name) / "series"
     source, prefix = place / "source", place / "installed"
     compiler = run(["gcc", "--version"], log=log, timeout=60).output.splitlines()[0]
-    files = resolve(tree.path, f"{commit}^{{tree}}", log)
+    files = resolve(tree.path, f"{tree.series}^{{tree}}", log)
     key = hashlib.sha256("\n".join([str(place), str(files), compiler, CFLAGS, *CONFIGURE]).encode()).hexdigest()
     with locked(place):
         if not is_complete(place, key):
             shutil.rmtree(place, ignore_errors=True)
-            with step(f"building cryptsetup ({commit})", log), disk_guard(place, BUILD_SPACE, "a build of cryptsetup"):
+            with step("building cryptsetup", log), disk_guard(place, BUILD_SPACE, "a build of cryptsetup"):
                 source.mkdir(parents=True)
-                check_out(tree.path, commit, source, log)
+                check_out(tree.path, tree.series, source, log)
                 configure(source, prefix, CFLAGS, log)
                 make(source, log, "all")
                 make(source, log, "check", "TESTS=")  # builds the test programs, runs none
@@ -90,9 +90,11 @@ def configure(source: Path, prefix: Path, cflags: str, log: Path) -> None:
 
 
 def make(source: Path, log: Path, *arguments: str) -> str:
-    """Run make in the configured `source`; returns what it and the compiler said, each job's output in one piece."""
+    """Run make in the configured `source`; returns its messages, each job's in one piece."""
     jobs = len(os.sched_getaffinity(0))
-    return run(["make", "-C", source, f"-j{jobs}", "--output-sync=target", *arguments], log=log, timeout=1800).output
+    return run(
+        ["make", "-C", source, f"-j{jobs}", "--output-sync=target", *arguments], log=log, timeout=1800
+    ).transcript
 
 
 def parse_version(said: str) -> str:

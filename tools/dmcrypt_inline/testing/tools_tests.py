@@ -30,7 +30,7 @@ def run_own_tests(*tests: Path) -> Counts:
     failed = int(said.get("failures", 0)) + int(said.get("errors", 0))
     passed = ran - failed - skipped
     if done.returncode != 0 or failed or skipped:
-        say(done.output)
+        say(done.transcript)
     if done.returncode != 0 and not failed:  # it could not even collect
         failed = 1
     if skipped:

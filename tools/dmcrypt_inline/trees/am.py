@@ -39,7 +39,7 @@ def apply_queue(variable: str, own: Path, named: Target | None) -> list[str]:
     asked = _Repo(own, log).ask("rev-parse", "--absolute-git-dir")
     if asked.returncode != 0:
         raise UserError(
-            f"{variable}={own} is no git repository that could have a branch\n  git says: {asked.output.strip()}\n"
+            f"{variable}={own} is no git repository that could have a branch\n  git says: {asked.transcript.strip()}\n"
             "  into a source tree without git the queue goes with quilt or patch: see docs/own-tree.md"
         )
     # From a directory further down git apply would leave out what lies beside it.
@@ -162,7 +162,7 @@ def _commits(repo: _Repo, target: Target, head: str, what: str) -> str:
             if applied.returncode != 0:
                 raise UserError(
                     f"patch {number}, {patch.name}, does not apply to {repo.path} ({what}):\n"
-                    + _why(repo, target, applied.output)
+                    + _why(repo, target, applied.transcript)
                 )
             message = f"{mail['Subject']}\n\n{(place / 'message').read_text()}"
             author = {

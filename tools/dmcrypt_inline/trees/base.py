@@ -95,7 +95,9 @@ def prepare_exact(target: Target, base: BaseTree) -> BaseTree:
     """
     log = log_dir(target.name) / "base.log"
     exact = target.recipe.exact
-    if exact is None or all(_is(resolve(base.repo, f"base:{path}", log), blob) for path, blob in target.blobs.items()):
+    if exact is None or all(
+        _is(resolve(base.repo, f"refs/tags/base:{path}", log), blob) for path, blob in target.blobs.items()
+    ):
         return base
     return _from_package(target, exact, target.blobs, sorted(target.blobs), log)
 
@@ -133,14 +135,14 @@ def _made(target: Target, final: Path, make: Callable[[Path], None], origin: str
     def make_and_verify(part: Path) -> None:
         make(part)
         for path, blob in target.blobs.items():
-            got = resolve(part, f"base:{path}", log)
+            got = resolve(part, f"refs/tags/base:{path}", log)
             if not _is(got, blob):
                 raise _mismatch(target, path, got, blob, origin)
 
     if not final.exists():
         with step(f"taking the base from {origin}", log):
             publish(final, make_and_verify, SOURCE_TREE, "the base tree")
-    commit = resolve(final, "base^{commit}", log)
+    commit = resolve(final, "refs/tags/base^{commit}", log)
     if commit is None:
         raise UserError(f"{final} holds no base; delete it and run again")
     return BaseTree(target, final, commit, origin)
@@ -222,7 +224,7 @@ def _commit_to_take(target: Target, own: Path, origin: str, log: Path) -> str | 
         return None
     asked = run(["git", "-C", own, "rev-parse", "--git-dir"], log=log, timeout=60, check=False)
     if asked.returncode != 0:
-        raise UserError(f"git cannot read {origin}:\n  {asked.output.strip()}")
+        raise UserError(f"git cannot read {origin}:\n  {asked.transcript.strip()}")
     for name in (f"refs/tags/{target.tag}", "HEAD"):
         if all(_is(resolve(own, f"{name}:{path}", log), blob) for path, blob in target.blobs.items()):
             return name

@@ -113,7 +113,7 @@ def _commits(target: Target, base: BaseTree, path: Path, log: Path) -> list[str]
         raise UserError(
             f"{path} holds only the part of the queue that applies: make edit TARGET={target.name} says what does not"
         )
-    if resolve(path, "base^{commit}", log) != base.commit:
+    if resolve(path, "refs/tags/base^{commit}", log) != base.commit:
         raise UserError(
             f"{path} is not on the base {base.origin}\n"
             f"  give {target.variable}= as it was given to make edit, or leave it out if it was left out then"
@@ -124,11 +124,11 @@ def _commits(target: Target, base: BaseTree, path: Path, log: Path) -> list[str]
             "  to keep it: git stash it in the project, make refresh, git stash pop, and settle the conflicts\n"
             "  to drop it: git checkout the patches and the series"
         )
-    if git(path, "merge-base", "--is-ancestor", "base", "HEAD", log=log, check=False).returncode != 0:
+    if git(path, "merge-base", "--is-ancestor", "refs/tags/base", "HEAD", log=log, check=False).returncode != 0:
         raise UserError(f"HEAD of {path} does not come after the tag base: git -C {path} switch queue")
-    if git(path, "rev-list", "--merges", "base..HEAD", log=log).output.strip():
+    if git(path, "rev-list", "--merges", "refs/tags/base..HEAD", log=log).output.strip():
         raise UserError(f"{path} holds a merge after the tag base, and a queue is a line of patches: rebase it")
-    commits = git(path, "rev-list", "--reverse", "base..HEAD", log=log).output.split()
+    commits = git(path, "rev-list", "--reverse", "refs/tags/base..HEAD", log=log).output.split()
     if not commits:
         raise UserError(f"{path} holds no commit after the tag base: the queue would be empty")
     for commit in commits:
@@ -152,7 +152,7 @@ def _selftests_from_tree(path: Path, head: str, log: Path) -> bool:
 
 def _write_patches(target: Target, path: Path, commits: list[str], log: Path) -> list[str]:
     """Write the commits as the queue's files; what text below --- got lost with a subject, line by line."""
-    old = git(path, "rev-list", "--reverse", f"base..{MADE}", log=log).output.split()
+    old = git(path, "rev-list", "--reverse", f"refs/tags/base..{MADE}", log=log).output.split()
     files = read_series(target)
     before = {patch.name: patch.read_text() for patch in files}
     known = dict(zip(old, before.values()))

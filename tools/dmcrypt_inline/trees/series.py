@@ -257,7 +257,7 @@ def _is_in(path: Path, commit: str, later: str, log: Path) -> bool:
 
 
 def _apply(base: BaseTree, patches: list[Path], path: Path, log: Path) -> None:
-    git(path, "fetch", "-q", "--no-tags", base.repo, "base", log=log)
+    git(path, "fetch", "-q", "--no-tags", base.repo, "refs/tags/base", log=log)
     (path / ".git" / ".complete").unlink(missing_ok=True)
     git(path, "tag", "-f", "base", base.commit, log=log)
     git(path, "checkout", "-q", "-f", "-B", BRANCH, base.commit, log=log, timeout=900)

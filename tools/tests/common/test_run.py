@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,19 +14,26 @@ from pathlib import Path
 import pytest
 
 from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.common.paths import TOOLS
 from dmcrypt_inline.common.run import CommandError, run, stop_all
 
 
-def test_output_is_returned_and_appended_to_the_log(tmp_path: Path) -> None:
+def test_output_is_returned_and_both_streams_are_logged(tmp_path: Path) -> None:
     log = tmp_path / "log"
     for word in ("one", "two"):
-        done = run(["sh", "-c", f"echo {word}; echo err >&2"], log=log, timeout=10)
-        assert done.output == f"{word}\nerr\n"
+        done = run(["sh", "-c", f"echo {word}; sleep 0.1; echo err >&2"], log=log, timeout=10)
+        assert (done.output, done.transcript) == (f"{word}\n", f"{word}\nerr\n")
         assert done.returncode == 0
     expected = ""
     for word in ("one", "two"):
-        expected += f"$ sh -c 'echo {word}; echo err >&2'\n{word}\nerr\n"
+        expected += f"$ sh -c 'echo {word}; sleep 0.1; echo err >&2'\n{word}\nerr\n"
     assert log.read_text() == expected
+
+
+def test_an_error_quotes_both_streams(tmp_path: Path) -> None:
+    with pytest.raises(CommandError) as caught:
+        run(["sh", "-c", "echo out; echo err >&2; exit 1"], log=tmp_path / "log", timeout=10)
+    assert {"    out", "    err"} <= set(str(caught.value).splitlines())
 
 
 def test_programs_beside_each_other_keep_their_outputs_apart(tmp_path: Path) -> None:
@@ -70,7 +80,7 @@ def test_failure_of_a_parallel_build_quotes_the_first_error(tmp_path: Path) -> N
     with pytest.raises(CommandError) as caught:
         run(["sh", "-c", script], log=tmp_path / "log", timeout=10)
     text = str(caught.value)
-    assert "first error and what followed it:\n    dm-crypt.c:7:3: error: no such thing\n     7 | oops\n    200" in text
+    assert "\n    dm-crypt.c:7:3: error: no such thing\n     7 | oops\n    200" in text
     assert "    300" not in text
 
 
@@ -113,8 +123,33 @@ def test_a_program_gets_the_time_that_its_cleanup_takes_and_no_more(
     assert caught.value.completed.output == said
 
 
+def test_an_interrupt_at_the_start_of_a_program_ends_the_program(tmp_path: Path) -> None:
+    script = f"""if True:
+        import os, signal, subprocess, sys, time
+        from pathlib import Path
+        from dmcrypt_inline.commands import cli
+        from dmcrypt_inline.common.run import run
+
+        signal.signal(signal.SIGINT, cli._interrupt)
+        popen = subprocess.Popen
+
+        def interrupted(*args, **options):
+            process = popen(*args, **options)
+            print(process.pid, flush=True)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)
+            return process
+
+        subprocess.Popen = interrupted
+        run(["sleep", "60"], log=Path({str(tmp_path / "log")!r}), timeout=60)
+    """
+    done = subprocess.run([sys.executable, "-c", script], cwd=TOOLS, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGINT
+    assert not alive(int(done.stdout))
+
+
 def alive(pid: int) -> bool:
-    """Whether the process still runs; one that ended and was not waited for does not."""
+    """True while the process runs; False for a zombie."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
