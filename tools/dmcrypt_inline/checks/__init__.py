@@ -1,1 +1,1 @@
-"""What needs no guest: the repository's own files, and each queue."""
+"""`make check`: the checks that need no guest, of the repository's own files and of each queue."""

@@ -19,6 +19,7 @@ SHELL = re.compile(r"#!\s*\S*(/|env )(ba|da)?sh\b")
 PYTHON = re.compile(r"#!.*\bpython3?\b")
 WORKFLOWS = Path(".github", "workflows")
 IGNORED_WORDS = TOOLS / "codespell-ignore.txt"
+WORDS = TOOLS / "words.txt"  # codespell's format: word->better one
 MYPY = ("dmcrypt_inline", "tests", "../advise/dmcrypt_advise", "../advise/tests")
 GENERATED = {".git", "build", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
 
@@ -34,7 +35,8 @@ def source_checks(env: Path, log: Path) -> list[Check]:
         Check("ruff_format_is_silent", lambda: succeeds([ruff, "format", "--diff", *python], log)),
         Check("mypy_strict_is_silent", lambda: succeeds(mypy, log)),
         Check("packages_import_in_their_order", lambda: succeeds([tools / "lint-imports", "--no-cache"], log)),
-        Check("codespell_is_silent", lambda: _codespell(tools, log)),
+        Check("codespell_is_silent", lambda: succeeds([*codespell(tools), *_prose()], log)),
+        Check("words_are_plain", lambda: _plain_words(tools, log)),
         Check("workflows_are_valid", lambda: _workflows(tools, log)),
         Check("no_registry_host_is_named", lambda: _no_hosts(tools, log)),
         Check("no_path_of_this_machine_is_named", _no_paths),
@@ -87,12 +89,33 @@ def codespell(tools: Path) -> list[str | Path]:
     return [tools / "codespell", "--ignore-words", IGNORED_WORDS]
 
 
-def _codespell(tools: Path, log: Path) -> None:
-    # These quote others. The queue's checks read a queue's patches.
+def _prose() -> list[Path]:
+    """The sources without quotes of others. The checks of a queue read its patches."""
     recipes = [target.recipe.patch for target in TARGETS.values()]
     patches = [path for target in TARGETS.values() for path in target.patches.glob("*.patch")]
-    left_out = {*recipes, *patches, REPO / "LICENSE", IGNORED_WORDS}
-    succeeds([*codespell(tools), *(path for path in sources() if path not in left_out)], log)
+    left_out = {*recipes, *patches, REPO / "LICENSE", IGNORED_WORDS, WORDS}
+    return [path for path in sources() if path not in left_out]
+
+
+def _plain_words(tools: Path, log: Path) -> None:
+    """Look for the words and phrases of WORDS, which are not plain."""
+    prose = [path for path in _prose() if path.suffix != ".patch" and path.name != "cover-letter.txt"]
+    spelled = run([tools / "codespell", "-D", WORDS, *prose], log=log, timeout=600, cwd=TOOLS, check=False)
+    fail_if([*spelled.output.splitlines(), *_phrases(prose)])
+
+
+def _phrases(files: Sequence[Path]) -> list[str]:
+    """The entries of WORDS that codespell, which reads word by word, does not find: 'file:line: phrase ==> better'."""
+    entries = [line.split("->") for line in WORDS.read_text().splitlines() if re.match(r'.*[ "].*->', line)]
+    found = []
+    for path in files:
+        text = path.read_text(errors="replace")
+        for phrase, better in entries:
+            spelled = r"[\s#*]+".join(map(re.escape, phrase.split()))  # also across lines of a comment
+            for match in re.finditer(rf"(?<!\w){spelled}(?![\w-])", text, re.I):
+                line = text.count("\n", 0, match.start()) + 1
+                found.append(f"{path}:{line}: {phrase} ==> {better}")
+    return found
 
 
 def find_words(words: Sequence[str], files: Sequence[Path], not_after: str) -> list[str]:

@@ -42,11 +42,30 @@ def test_shell_mistakes_fail(repository: Path, tmp_path: Path) -> None:
         sources._shellcheck(tmp_path / "log")
 
 
+def check(name: str, log: Path) -> None:
+    """Run one of the source checks."""
+    [found] = [each for each in sources.source_checks(TOOLS.parent, log) if each.name == name]
+    found.call()
+
+
 def test_spelling_mistakes_fail(repository: Path, tmp_path: Path) -> None:
-    sources._codespell(TOOLS, tmp_path / "log")
+    check("codespell_is_silent", tmp_path / "log")
     (repository / "a").write_text(f"{MISSPELLED}\n")
     with pytest.raises(Failed, match="receive"):
-        sources._codespell(TOOLS, tmp_path / "log")
+        check("codespell_is_silent", tmp_path / "log")
+
+
+# Each is in two parts because the check reads this file, too.
+NOT_PLAIN = ("to me" + "nd it", "all but" + " for one", "# all but" + "\n# for one", '""' + '"What it does."""')
+
+
+@pytest.mark.parametrize("text", NOT_PLAIN)
+def test_words_that_are_not_plain_fail(repository: Path, tmp_path: Path, text: str) -> None:
+    (repository / "a").write_text("amended, for example, but not for one\n")
+    check("words_are_plain", tmp_path / "log")
+    (repository / "a").write_text(f"fine\n{text}\n")
+    with pytest.raises(Failed, match=r"^\S*a:2: [^\n]* ==> [^\n]*$"):
+        check("words_are_plain", tmp_path / "log")
 
 
 def test_mistakes_in_a_workflow_fail(repository: Path, tmp_path: Path) -> None:
