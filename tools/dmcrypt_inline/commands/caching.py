@@ -1,14 +1,14 @@
-"""The sub-command about what is kept between runs."""
+"""The stage `cache`: list or remove what runs keep for later ones."""
 
 from __future__ import annotations
 
 from itertools import groupby
 
-from ..common.cache import DAY, WHAT, Entry, entries, prune
+from ..common.cache import DAY, Entry, entries, prune
 from ..common.errors import UserError
-from ..common.paths import GIB, cache_dir
+from ..common.paths import CACHE_KINDS, GIB, cache_dir
 from ..common.progress import say
-from .request import Add, Request
+from .request import Add
 
 
 def register(add: Add) -> None:
@@ -24,30 +24,31 @@ def register(add: Add) -> None:
     )
 
 
-def cache(_request: Request, prune: int | None) -> int:
-    """Show the cache, or remove from it what is old."""
+def cache(_request: object, prune: int | None) -> int:
+    """List the cache, or remove what no run has used for `prune` days."""
     if prune is not None:
         return _prune(prune)
-    say(f"{cache_dir()} ({_gib(entries())}):")
-    for kind, group in groupby(entries(), key=lambda each: each.kind):
+    listed = entries()
+    say(f"{cache_dir()} ({_gib(listed)}):")
+    for kind, group in groupby(listed, key=lambda each: each.kind):
         some = list(group)
-        say(f"{_gib(some)}  {kind}: {WHAT[kind]}")
-        if kind == "modules":
-            say(f"      {len(some)} of them, used {_ago(some[-1].unused)} to {_ago(some[0].unused)}")
+        say(f"{_gib(some)}  {kind}: {CACHE_KINDS[kind]}")
+        if kind == "modules":  # hundreds
+            say(f"      {len(some)} entries, used {_ago(some[-1])} to {_ago(some[0])}")
             continue
         for each in some:
-            say(f"      {_gib([each])}  used {_ago(each.unused)}  {each.path.name}")
+            say(f"      {_gib([each])}  used {_ago(each)}  {each.path.name}")
     return 0
 
 
 def _prune(days: int) -> int:
     if days < 0:
-        raise UserError(f"PRUNE={days}: for how many days a run must not have used what is removed")
+        raise UserError(f"PRUNE={days}: give a number of days, 0 or more")
     removed = []
     for each in prune(days):
-        say(f"removed {each.kind}/{each.path.name}, used {_ago(each.unused)}: {_gib([each])}")
+        say(f"removed {each.kind}/{each.path.name}, used {_ago(each)}: {_gib([each])}")
         removed.append(each)
-    say(f"{len(removed)} removed, {_gib(removed)}; left: {_gib(entries())}")
+    say(f"{len(removed)} entries removed, {_gib(removed)}; {_gib(entries())} remain")
     return 0
 
 
@@ -55,5 +56,5 @@ def _gib(some: list[Entry]) -> str:
     return f"{sum(each.size for each in some) / GIB:6.2f} GiB"
 
 
-def _ago(seconds: float) -> str:
-    return "today" if seconds < DAY else f"{seconds / DAY:.0f} days ago"
+def _ago(entry: Entry) -> str:
+    return "today" if entry.unused < DAY else f"{entry.unused / DAY:.0f} days ago"

@@ -67,15 +67,21 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return int(given.pop("call")(request, **given))
     except UserError as error:
-        sys.stdout.flush()
-        print(f"\ndmcrypt-inline: {error}", file=sys.stderr, flush=True)
-        return 1
+        return _failed(str(error))
     except KeyboardInterrupt:
         say("\ninterrupted; run the same command again to go on")
         return 130
-    except BrokenPipeError:  # who read along has gone: nothing can be said any more, not even at the end
+    except BrokenPipeError:  # the reader of the output has ended: Python must not try to write the rest at its exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:  # a full disk, or a directory that another user owns
+        return _failed(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+def _failed(message: str) -> int:
+    sys.stdout.flush()
+    print(f"\ndmcrypt-inline: {message}", file=sys.stderr, flush=True)
+    return 1
 
 
 def _place(path: str) -> Path:

@@ -1,4 +1,4 @@
-"""What the cache holds, how large it is and when it was used; and how to make room there."""
+"""The entries of the cache: how large they are, when a run used them last, and how to remove old ones."""
 
 from __future__ import annotations
 
@@ -10,23 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .paths import cache_dir, lock_of
+from .paths import CACHE_KINDS, cache_dir, lock_of, prune_lock
 
 DAY = 86400.0  # seconds
-WHAT = {
-    "packages": "as downloaded",
-    "bases": "trees before the queue, as git repositories",
-    "sources": "what kernels are built from",
-    "kernels": "kernels, and what building modules takes",
-    "modules": "builds of dm-crypt",
-    "python": "Python environments",
-    "cryptsetup": "builds of cryptsetup",
-}
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One directory of the cache: `size` is what it takes on the disk, in bytes, `unused` in seconds."""
+    """One directory of the cache: `size` on the disk in bytes, `unused` in seconds."""
 
     kind: str
     path: Path
@@ -35,36 +26,39 @@ class Entry:
 
 
 def entries() -> list[Entry]:
-    """All entries, by kind in the order of WHAT, the longest unused first. Files of the user's are none."""
-    now = time.time()
+    """All entries, by kind, the longest unused first. Files that the tools did not make are left out."""
     found = []
-    for kind in WHAT:
-        for path in sorted((cache_dir() / kind).glob("[!.]*/")):
-            used = lock_of(path) if lock_of(path).exists() else path
-            found.append(Entry(kind, path, _size(path), max(0.0, now - used.stat().st_mtime)))
-    return sorted(found, key=lambda each: (list(WHAT).index(each.kind), -each.unused))
+    for kind in CACHE_KINDS:
+        paths = sorted((cache_dir() / kind).glob("[!.]*/"), key=_unused, reverse=True)
+        found += [Entry(kind, path, _size(path), _unused(path)) for path in paths]
+    return found
 
 
 def prune(days: int) -> Iterator[Entry]:
-    """Remove what nothing has used for so many days, and say what; an entry that is being made is left alone."""
+    """Remove the entries that no run has used for `days` days, except those that a run is making; yield the removed."""
     for each in entries():
-        if each.unused < days * DAY:
-            continue
-        with lock_of(each.path).open("a") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+        # No run can begin to use an entry while prune_lock is held. It may have begun since entries() returned.
+        with prune_lock(fcntl.LOCK_EX):
+            if _unused(each.path) < days * DAY:
                 continue
-            gone = each.path.with_name(f".{each.path.name}.part-pruned")  # publish() clears it up where we are killed
-            each.path.rename(gone)
-            shutil.rmtree(gone)
+            with lock_of(each.path).open("a") as lock:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    continue
+                removed = each.path.with_name(f".{each.path.name}.part-pruned")  # publish() removes it after a kill
+                each.path.rename(removed)
+                shutil.rmtree(removed)
         yield each
 
 
+def _unused(path: Path) -> float:
+    """Seconds since a run used the entry."""
+    used = lock_of(path) if lock_of(path).exists() else path
+    return max(0.0, time.time() - used.stat().st_mtime)
+
+
 def _size(directory: Path) -> int:
-    """What the files below take on the disk, in bytes."""
-    total = 0
-    for above, _, files in os.walk(directory):
-        for name in files:
-            total += os.lstat(Path(above, name)).st_blocks * 512
-    return total
+    """Disk usage of all files below the directory, in bytes."""
+    files = (Path(above, name) for above, _, names in os.walk(directory) for name in names)
+    return sum(file.lstat().st_blocks * 512 for file in files)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from .errors import UserError
-from .paths import BUILD, GIB, TOOLS, disk_guard, entry, is_complete, locked, stamp
+from .paths import BUILD, GIB, TOOLS, disk_guard, is_complete, locked, stamp, use_entry
 from .progress import step
 from .run import CommandError, run
 
@@ -132,7 +132,7 @@ def python_env(requirements: Path | None = None) -> Path:
     requirements = requirements or REQUIREMENTS
     identity = f"{sys.base_prefix} {platform.python_version()}\n".encode() + requirements.read_bytes()
     key = hashlib.sha256(identity).hexdigest()
-    env = entry("python", key[:16])
+    env = use_entry("python", key[:16])
     if is_complete(Path(sys.prefix), key):
         return Path(sys.prefix)
     ensure_packages("python")

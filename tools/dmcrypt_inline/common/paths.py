@@ -23,6 +23,17 @@ GIB = 1 << 30
 SOURCE_TREE = 2 * GIB  # an unpacked kernel (1.1 GiB) and its git objects, with room to spare
 KERNEL_BUILD = 2 * GIB  # an O= directory of the small configs, debug information off
 
+CACHE_KINDS = {
+    "packages": "downloaded packages",
+    "bases": "base trees, as git repositories",
+    "sources": "sources of kernel builds",
+    "kernels": "kernels",
+    "modules": "builds of dm-crypt",
+    "cryptsetup": "builds of cryptsetup",
+    "images": "disk images for make package-test",
+    "python": "Python environments",
+}
+
 
 def build_dir(target_name: str) -> Path:
     """build/<target>: everything generated for one target (created when missing)."""
@@ -62,16 +73,26 @@ def cache_dir() -> Path:
     return path
 
 
-def entry(kind: str, name: str) -> Path:
-    """The place of a cache entry, whether or not it exists. Notes that it is used (see cache.py)."""
-    place = cache_dir() / kind / name
-    place.parent.mkdir(exist_ok=True)
-    lock_of(place).touch()
-    return place
+def use_entry(kind: str, name: str) -> Path:
+    """Record that this run uses a cache entry, so that `prune` keeps it; return its path, which may not exist yet."""
+    assert kind in CACHE_KINDS
+    path = cache_dir() / kind / name
+    path.parent.mkdir(exist_ok=True)
+    with prune_lock(fcntl.LOCK_SH):
+        lock_of(path).touch()
+    return path
+
+
+@contextmanager
+def prune_lock(how: int) -> Iterator[None]:
+    """Hold the lock between `prune`, which takes LOCK_EX, and the runs that begin to use an entry (LOCK_SH)."""
+    with (cache_dir() / ".prune.lock").open("a") as lock:
+        fcntl.flock(lock, how)
+        yield
 
 
 def lock_of(path: Path) -> Path:
-    """The file beside an entry that is locked while the entry is made; its time says when the entry was used last."""
+    """The file that is locked while an entry is made; its time is the last use of the entry."""
     return path.with_name(f".{path.name}.lock")
 
 

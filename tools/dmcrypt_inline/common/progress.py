@@ -1,18 +1,44 @@
-"""Say what runs, for how long, and where its log is."""
+"""Progress: which steps run, for how long, and where their logs are."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+
+CLEAR = "\r\033[K"  # go to the start of the terminal's line and erase it
+
+
+@dataclass(eq=False)
+class _Step:
+    title: str
+    log: str
+    begin: float = field(default_factory=time.monotonic)
+    done: threading.Event = field(default_factory=threading.Event)
+
+    def clock(self) -> str:
+        return clock(time.monotonic() - self.begin)
+
+    def tick(self) -> None:
+        while not self.done.wait(1.0):
+            with _lock:
+                _draw()
+
+
+_lock = threading.RLock()  # of the terminal's last line and of _steps
+_steps: list[_Step] = []  # those that run; parallel steps share the last line
 
 
 def say(line: str) -> None:
     """Print one line at once, also into a pipe."""
-    print(line, flush=True)
+    with _lock:
+        print(f"{CLEAR if _steps and sys.stdout.isatty() else ''}{line}", flush=True)
+        _draw()
 
 
 def clock(seconds: float) -> str:
@@ -22,33 +48,34 @@ def clock(seconds: float) -> str:
 
 @contextmanager
 def step(title: str, log: Path | None = None) -> Iterator[None]:
-    """Frame one long piece of work.
+    """Show that a long piece of work runs.
 
-    On a terminal one line counts the elapsed minutes and seconds; elsewhere one
-    line marks the start and one the end. The log's place is shown from the start.
+    On a terminal the last line counts the elapsed time of all steps that run; elsewhere
+    one line marks the start and one the end. The start shows the path of the log.
     """
-    where = f"  (log: {log})" if log else ""
-    begin = time.monotonic()
-    live = sys.stdout.isatty()
-    done = threading.Event()
-
-    def tick() -> None:
-        while not done.wait(1.0):
-            print(f"\r\033[K... {clock(time.monotonic() - begin)} {title}{where}", end="", flush=True)
-
-    ticker = threading.Thread(target=tick, daemon=True)
-    if live:
-        print(f"... 0:00 {title}{where}", end="", flush=True)
-        ticker.start()
+    running = _Step(title, f"  (log: {log})" if log else "")
+    if sys.stdout.isatty():
+        threading.Thread(target=running.tick, daemon=True).start()
     else:
-        say(f"... {title}{where}")
-    word = "FAILED"
+        say(f"... {title}{running.log}")
+    result = "FAILED"
     try:
+        with _lock:
+            _steps.append(running)
+            _draw()
         yield
-        word = "done"
+        result = "done"
     finally:
-        done.set()
-        if live:
-            ticker.join()
-            print("\r\033[K", end="")
-        say(f"{word} {title} [{clock(time.monotonic() - begin)}]")
+        running.done.set()
+        with _lock:
+            say(f"{result} {title} [{running.clock()}]")
+            _steps.remove(running)
+            _draw()
+
+
+def _draw() -> None:
+    """Write the steps that run into the last line of the terminal; the caller holds _lock."""
+    if sys.stdout.isatty():
+        steps = "; ".join(f"{each.clock()} {each.title}" for each in _steps)
+        line = f"... {steps}{_steps[-1].log}" if steps else ""
+        print(f"{CLEAR}{line[: shutil.get_terminal_size().columns - 1]}", end="", flush=True)

@@ -21,12 +21,12 @@ from ..common.paths import (
     KERNEL_BUILD,
     SOURCE_TREE,
     disk_guard,
-    entry,
     is_complete,
     locked,
     log_dir,
     publish,
     stamp,
+    use_entry,
 )
 from ..common.progress import step
 from ..common.run import run
@@ -160,7 +160,7 @@ def prepare_kernel(tree: Tree, flavour: str) -> Prepared:
     identity = "\n".join([sources, compiler, *(f"{name}={value}" for name, value in wanted.items())])
     key = hashlib.sha256(identity.encode()).hexdigest()
     source = _source(tree, flavour, sources, log)
-    place = entry("kernels", f"{_shared(tree.target)}-{flavour}-{key[:16]}")
+    place = use_entry("kernels", f"{_shared(tree.target)}-{flavour}-{key[:16]}")
     prepared = Prepared(source, place / "objects", key, arch)
     if is_complete(prepared.objects, key):
         return prepared  # without the lock: a build of the kernel itself may hold it for minutes
@@ -234,7 +234,7 @@ def build_together(kernel: Kernel, sources: Mapping[str, str], what: str) -> Pat
 def _build_modules(kernel: Kernel, key: str, sources: Mapping[str, str], what: str, log_name: str) -> Path:
     """The cache's entry `key` with a module of each of `sources`, and these."""
     log = log_dir(kernel.target) / f"{log_name}-{kernel.flavour}.log"
-    final = entry("modules", key)
+    final = use_entry("modules", key)
 
     def make(part: Path) -> None:
         for name, text in sources.items():
@@ -282,7 +282,7 @@ def _make(directory: Path, log: Path, *arguments: str, env: dict[str, str] | Non
 
 
 def _source(tree: Tree, flavour: str, key: str, log: Path) -> Path:
-    final = entry("sources", f"{_shared(tree.target)}-{key[:16]}")
+    final = use_entry("sources", f"{_shared(tree.target)}-{key[:16]}")
     if not final.exists():
         with step("copying the sources for kernel builds", log):
             patches = _patches(tree.target, flavour)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..common.errors import UserError
-from ..common.paths import GIB, TOOLS, entry, publish
+from ..common.paths import GIB, TOOLS, publish, use_entry
 from ..common.progress import step
 from ..common.run import run
 from ..trees.archive import KEYRING, uris_of
@@ -93,7 +93,7 @@ def disks(system: System, log: Path) -> Path:
     if os.geteuid() != 0:
         raise UserError("the disks for the package's tests are made with debootstrap and chroot, which need root")
     identity = repr((system, COMMON, sorted(FILES.items()), MASKED, PASSPHRASE)).encode()
-    final = entry("images", f"{system.name}-{hashlib.sha256(identity).hexdigest()[:16]}")
+    final = use_entry("images", f"{system.name}-{hashlib.sha256(identity).hexdigest()[:16]}")
     if not final.exists():
         with step(f"making the disks of {system.name}", log):
             publish(final, lambda part: _make(system, part, log), NEED, f"the disks of {system.name}")
@@ -162,7 +162,7 @@ def _uri(suite: str, log: Path) -> str:
 
 def _bootstrapped(suite: str, log: Path) -> Path:
     """The system without kernel. debootstrap verifies signatures and checksums."""
-    final = entry("images", f"{suite}-{hashlib.sha256(repr(COMMON).encode()).hexdigest()[:16]}.root")
+    final = use_entry("images", f"{suite}-{hashlib.sha256(repr(COMMON).encode()).hexdigest()[:16]}.root")
     words = ("debootstrap", "--variant=minbase", f"--keyring={KEYRING}", f"--include={','.join(COMMON)}", suite)
     return publish(final, lambda part: _debootstrap(words, part, _uri(suite, log), log), NEED, suite)
 

@@ -6,7 +6,7 @@ import platform
 from pathlib import Path
 
 from ..common.errors import UserError
-from ..common.paths import entry, publish
+from ..common.paths import publish, use_entry
 from ..common.progress import step
 from ..common.run import CommandError, run
 from .targets import Recipe, Target
@@ -48,7 +48,7 @@ def package_file(target: Target, log: Path) -> Path:
     when it does not hold exactly that version, or the package at all.
     """
     recipe = target.recipe
-    final = entry("packages", f"{recipe.package}_{recipe.version or 'newest'}")
+    final = use_entry("packages", f"{recipe.package}_{recipe.version or 'newest'}")
     if not final.exists():
         with step(f"downloading {recipe.package} {recipe.version}".rstrip(), log):
             publish(final, lambda part: _download(target, part, log), DOWNLOAD, f"the package {recipe.package}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..common.errors import UserError
 from ..common.gitrepo import blob_id, git, resolve
-from ..common.paths import SOURCE_TREE, entry, log_dir, publish
+from ..common.paths import SOURCE_TREE, log_dir, publish, use_entry
 from ..common.progress import say, step
 from ..common.run import run
 from .archive import package_file, version_of
@@ -59,7 +59,7 @@ def stacked_base(target: Target, tree: Path, commit: str) -> BaseTree:
         _init(part, log)
         _commit_tree(part, files, log)
 
-    final = entry("bases", f"{target.name}-tree-{files[:16]}.git")
+    final = use_entry("bases", f"{target.name}-tree-{files[:16]}.git")
     return _made(target, final, make, f"the tree of {target.below} at {commit}", log)
 
 
@@ -111,7 +111,7 @@ def _from_package(
     changes = patch.read_bytes() if patch else b""
     # The recipe's code is not in the key: the blobs say whether it did its work.
     identity = f"{recipe.package} {version}\n".encode() + changes + " ".join(files).encode()
-    final = entry("bases", f"{target.name}-{hashlib.sha256(identity).hexdigest()[:16]}.git")
+    final = use_entry("bases", f"{target.name}-{hashlib.sha256(identity).hexdigest()[:16]}.git")
     origin = f"{recipe.package} {version}" + (f" and {patch.name}" if patch else "")
 
     def make(part: Path) -> None:
@@ -242,7 +242,7 @@ def _from_git(target: Target, own: Path, name: str, origin: str, log: Path) -> B
     tree = resolve(own, f"{name}^{{tree}}", log)
     if tree is None:
         raise UserError(f"{origin}: git cannot find the tree of {name}")
-    final = entry("bases", f"{target.name}-tree-{tree[:16]}.git")
+    final = use_entry("bases", f"{target.name}-tree-{tree[:16]}.git")
 
     def make(part: Path) -> None:
         _init(part, log)
@@ -264,7 +264,7 @@ def _from_directory(target: Target, own: Path, origin: str, log: Path) -> BaseTr
         if not _is(got, blob):
             raise _mismatch(target, path, got, blob, origin)
     here = hashlib.sha256(str(own).encode()).hexdigest()[:8]
-    final = entry("bases", f"{target.name}-dir-{here}-{_state(own)[:16]}.git")
+    final = use_entry("bases", f"{target.name}-dir-{here}-{_state(own)[:16]}.git")
     if not final.exists():  # the states that this directory went through are of no more use
         for old in final.parent.glob(f"{target.name}-dir-{here}-*.git"):
             shutil.rmtree(old)

@@ -139,6 +139,15 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
         assert (told.stderr.read(), told.wait()) == (b"", 1)
 
 
+def test_an_error_of_the_file_system_is_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "build").touch()
+    monkeypatch.setattr("dmcrypt_inline.common.paths.BUILD", tmp_path / "build")
+    assert cli.main(["outbox", "--sign", "A <a@host.example>"]) == 1
+    assert str(tmp_path / "build") in capsys.readouterr().err
+
+
 def test_what_a_calling_make_leaves_does_not_reach_the_kernel_s(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {"MAKEFLAGS", "TARGET", "ARCH", "KBUILD_OUTPUT", "GIT_DIR", "CRYPTSETUP"}
     names |= {"KCFLAGS", "KCPPFLAGS", "KAFLAGS", "KRUSTFLAGS", "CF", "LLVM", "LLVM_IAS"}
