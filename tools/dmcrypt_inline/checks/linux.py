@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ..common import host
 from ..common.gitrepo import git, resolve
+from ..common.jobs import jobs
 from ..common.progress import say, step
 from ..common.run import CommandError, run
 from ..kernels.build import ARCHES, HOST, USER_MODE, Prepared, make_module, prepare_kernel, write_kbuild
@@ -21,7 +22,6 @@ from ..trees.series import Tree
 from ..trees.targets import COMPILE_ONLY, CROSS_COMPILE_ONLY
 from .checklist import Check, Failed, Queue, fail_if
 
-CPUS = len(os.sched_getaffinity(0))  # to check one patch or compile one file keeps one CPU busy
 NOT_COMPILED = ("Documentation/", "MAINTAINERS", "tools/testing/selftests/")
 CONFIGURATION = ("Kconfig", "Makefile", ".kunitconfig")  # the kernels are configured with those of the complete queue
 CODE = (".c", ".S")
@@ -73,7 +73,7 @@ def _configure(queue: Queue, usual: str) -> None:
     tree = queue.kernel or queue.applied()
     compiled = () if queue.quick else (*COMPILE_ONLY, *CROSS_COMPILE_ONLY)
     prepare_kernel(tree, usual)
-    with ThreadPoolExecutor(CPUS) as pool:
+    with ThreadPoolExecutor(jobs()) as pool:
         list(pool.map(partial(prepare_kernel, tree), (name for name in compiled if name in tree.target.fragments)))
 
 
@@ -112,7 +112,7 @@ def checkpatch(queue: Queue, patches: Sequence[Path], *ignored: str) -> None:
         done = run(argv, log=queue.log, timeout=300, cwd=tree.path, env=env, check=False)
         return f"{patch.name}:\n{done.transcript.strip()}" if done.returncode else ""
 
-    with ThreadPoolExecutor(CPUS) as pool:
+    with ThreadPoolExecutor(jobs()) as pool:
         fail_if([problem for problem in pool.map(judge, patches) if problem])
 
 
@@ -192,7 +192,7 @@ def _new_diagnostics(queue: Queue, prepared: Prepared, states: Mapping[str, tupl
     """
     tree = queue.applied()
     files = {tree.target.source}.union(*(files for _, files in states.values()))
-    with ThreadPoolExecutor(CPUS) as pool:
+    with ThreadPoolExecutor(jobs()) as pool:
         base = pool.submit(_diagnostics, queue, prepared, tree.base, files)
         compiled = {name: pool.submit(_diagnostics, queue, prepared, *state) for name, state in states.items()}
     old = base.result()

@@ -22,6 +22,8 @@ from .posting import posting_checks
 from .sources import codespell, succeeds
 from .static_analysis import source_reading_checks
 
+APPLIES = "queue_applies_with_git_am"
+
 
 def check(target: Target, base: BaseTree, env: Path, quick: bool, kernel: Tree | None = None) -> Counts:
     """Run the checks of the target's queue; without the slow ones if `quick`."""
@@ -38,8 +40,18 @@ def check_mails(target: Target, base: BaseTree, env: Path) -> Counts:
 
 def queue_checks(target: Target, base: BaseTree, env: Path, quick: bool, kernel: Tree | None = None) -> list[Check]:
     """Return all checks of the target's queue. `env` is the Python environment; for `kernel` see Queue."""
-    queue, applies = _apply(target, base, quick, kernel)
-    kind = (linux_checks, source_reading_checks, documentation_checks) if target.is_kernel else (cryptsetup_checks,)
+    return _all_checks(*_apply(target, base, quick, kernel), env)
+
+
+def check_names(target: Target) -> list[str]:
+    """The names of the target's checks."""
+    nothing = Queue(target, None, Path())
+    return [check.name for check in _all_checks(nothing, Check(APPLIES, nothing.applied), Path())]
+
+
+def _all_checks(queue: Queue, applies: Check, env: Path) -> list[Check]:
+    of_kernels = (linux_checks, source_reading_checks, documentation_checks)
+    kind = of_kernels if queue.target.is_kernel else (cryptsetup_checks,)
     return [
         *_mail_checks(queue, applies, env),
         *(check for checks_of in kind for check in checks_of(queue)),
@@ -56,7 +68,7 @@ def _apply(target: Target, base: BaseTree, quick: bool, kernel: Tree | None) -> 
         tree = apply_series(target, base)
     except UserError as error:
         problems = [str(error)]
-    return Queue(target, tree, log, quick, kernel), Check("queue_applies_with_git_am", lambda: fail_if(problems))
+    return Queue(target, tree, log, quick, kernel), Check(APPLIES, lambda: fail_if(problems))
 
 
 def _mail_checks(queue: Queue, applies: Check, env: Path) -> list[Check]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 from collections import Counter
@@ -10,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ..common.gitrepo import git, resolve
+from ..common.jobs import jobs
 from ..common.progress import step
 from ..common.run import run
 from .checklist import Check, Failed, Queue, Skipped, fail_if
@@ -53,7 +53,7 @@ def _coccinelle(queue: Queue) -> None:
     with (
         tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name,
         step(f"reading the driver with {len(scripts)} semantic patches", queue.log),
-        ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool,
+        ThreadPoolExecutor(jobs()) as pool,
     ):
         _write(queue, tree.base, tree.target.source, Path(name) / "old")
         _write(queue, tree.series, tree.target.source, Path(name) / "new")

@@ -5,26 +5,12 @@ from __future__ import annotations
 from itertools import groupby
 
 from ..common.cache import DAY, Entry, entries, prune
-from ..common.errors import UserError
 from ..common.paths import CACHE_KINDS, GIB, cache_dir
 from ..common.progress import say
-from .request import Add
+from .request import Request
 
 
-def register(add: Add) -> None:
-    """Add the sub-command to the command line."""
-    stage = add(
-        "cache", "what is kept between runs, how large it is, and when it was used last", cache, target="", own=""
-    )
-    stage.add_argument(
-        "--prune",
-        type=int,
-        metavar="DAYS",
-        help="remove what no run has used for so many days; what is wanted again is made again",
-    )
-
-
-def cache(_request: object, prune: int | None) -> int:
+def cache(request: Request, prune: int | None) -> int:
     """List the cache, or remove what no run has used for `prune` days."""
     if prune is not None:
         return _prune(prune)
@@ -42,8 +28,6 @@ def cache(_request: object, prune: int | None) -> int:
 
 
 def _prune(days: int) -> int:
-    if days < 0:
-        raise UserError(f"PRUNE={days}: give a number of days, 0 or more")
     removed = []
     for each in prune(days):
         say(f"removed {each.kind}/{each.path.name}, used {_ago(each)}: {_gib([each])}")

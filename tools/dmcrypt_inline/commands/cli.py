@@ -1,4 +1,4 @@
-"""The command line: one sub-command a stage, and those that do it all."""
+"""The command line: the table of stages, and the call of one of them."""
 
 from __future__ import annotations
 
@@ -6,66 +6,248 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from ..bench.inguest.stats import METRICS
+from ..bench.inguest.workloads import PLANS
 from ..common.errors import UserError
+from ..common.jobs import limit_jobs
 from ..common.progress import say
 from ..common.run import stop_all
-from . import caching, measuring, queue, reporting, testing
-from .request import Request, add_stage
+from ..guests.guest import COUNTED
+from ..guests.machine import UNACCELERATED
+from ..testing.package_guests import SCENARIOS
+from ..trees.package import default_version
+from . import caching, listing, measuring, options, queue, reporting, testing
+from .options import CRYPTSETUP, JOBS, LINUX, TARGET, Option, accel, number, option, target
+from .request import Request
 
-DESCRIPTION = """\
-Prepare, build, boot, test and measure the inline dm-crypt patch queues.
+USAGE = """\
+make STAGE [NAME=value ...]
+       tools/dmcrypt-inline STAGE [--name value ...]"""
+EPILOG = """
+TARGET=linux-7.3-fixes    another queue than linux-5.8; make list shows all
+TEST=NAME  VARIANT=FILE.c    one test, on a driver of yours
+LINUX=DIR  CRYPTSETUP=DIR    your own checkouts, which the tools only read
+The file `settings` keeps TARGET, ACCEL, LINUX, CRYPTSETUP and JOBS.
+All options of a stage: tools/dmcrypt-inline STAGE --help"""
 
-The stages, each using what the ones before it left in build/<target> and in
-the cache: base tree -> queue applied (tree) -> built -> booted in a guest.
-What a benchmark measured is shown by report, figures and compare.
-"""
-
-# Left by a calling make, git hook or kernel work: each would change what our own make and git do.
+# Variables that a calling make, git hook or kernel build exports: they would change the make and git that we run.
 FOREIGN = (
     *("MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARCH", "CROSS_COMPILE", "LOCALVERSION"),
-    *("KCFLAGS", "KCPPFLAGS", "KAFLAGS", "KRUSTFLAGS", "CF", "LLVM", "LLVM_IAS"),
+    *("KCFLAGS", "KCPPFLAGS", "KAFLAGS", "KRUSTFLAGS", "CF", "LLVM", "LLVM_IAS", "C", "M", "O", "V", "W"),
 )
 FOREIGN_PREFIXES = ("KBUILD_", "KCONFIG_", "GIT_")
-FOREIGN_SHORT = (
-    *("C", "M", "O", "V", "W", "TARGET", "LINUX", "CRYPTSETUP", "ACCEL", "PLAN", "VARIANT", "TEST", "MINUTES", "SEED"),
-    *("PRUNE", "SIGN", "TRAILER", "VERSION"),
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage: `call` gets a Request, and the values of `own` by their names; `text` is its line of help.
+
+    `common` are the options that make the Request.
+    """
+
+    call: Callable[..., int]
+    text: str
+    common: tuple[Option, ...] = ()
+    own: tuple[Option, ...] = ()
+    in_make: bool = True
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """All options."""
+        return (*self.common, *self.own)
+
+
+EMULATED = accel("kvm", "tcg")
+ANY_GUEST = accel("kvm", "tcg", UNACCELERATED)
+TREE = (TARGET, LINUX, CRYPTSETUP)
+KERNEL = (TARGET, LINUX, JOBS)
+ALL_TARGETS = target("all but the long-term kernels")
+VARIANT = option(
+    "variant", "which dm-crypt: series, base or [NAME=]path/to/dm-crypt.c (default: %(default)s)", default="series"
 )
+TESTS = option("test", "only these tests or suites", dest="tests", default="", metavar="'NAME ...'")
+LIMITS = ", ".join(f"{name} ({plan.seconds / 60:.0f} min)" for name, plan in PLANS.items())
+RESULTS = option("results", "a results file of make bench (default: the newest)", type=Path, metavar="FILE")
+
+STAGES = {
+    "demo": Stage(
+        measuring.demo,
+        "build, boot and measure inline dm-crypt, from nothing",
+        (*TREE, JOBS, EMULATED),
+    ),
+    "test": Stage(
+        testing.test,
+        "all checks and tests; the last line counts them",
+        (ALL_TARGETS, LINUX, CRYPTSETUP, JOBS),
+    ),
+    "check": Stage(
+        testing.check,
+        "the checks that need no guest",
+        (ALL_TARGETS, LINUX, CRYPTSETUP, JOBS),
+        (option("check", "only these checks", dest="only", default="", metavar="'NAME ...'"),),
+    ),
+    "selftest": Stage(
+        testing.selftest,
+        "the tests of the driver (or of cryptsetup) in guests",
+        (*TREE, JOBS, ANY_GUEST),
+        (TESTS, VARIANT, option("quick", "the short form of each test, as in make test", action="store_true")),
+    ),
+    "shell": Stage(
+        testing.shell,
+        "a shell in a guest with the patched kernel and cryptsetup",
+        (*TREE, JOBS, ANY_GUEST),
+        (VARIANT,),
+    ),
+    "bench": Stage(
+        measuring.bench,
+        "measure base and series (PLAN=quick: 3 minutes)",
+        (*KERNEL, accel("kvm", "tcg", COUNTED, UNACCELERATED)),
+        (
+            option("plan", f"what to measure, and its time limit: {LIMITS} (default: %(default)s)", default="full"),
+            option(
+                "variant",
+                "further drivers, dm-crypt.c or a .ko that was built for the fast kernel; each: one for each patch",
+                **{"dest": "variants", "type": str.split, "default": [], "metavar": "'NAME=PATH ...'"},
+            ),
+        ),
+    ),
+    "report": Stage(
+        reporting.report,
+        "a page with charts of the newest measurement",
+        (TARGET,),
+        (RESULTS,),
+    ),
+    "mutants": Stage(
+        testing.mutants,
+        "run the tests on wrong drivers, which they must detect",
+        (*KERNEL, ANY_GUEST),
+        (option("test", "only these mutants, or these tests", dest="tests", default="", metavar="'NAME ...'"),),
+    ),
+    "bisect-check": Stage(
+        testing.bisect_check,
+        "the short tests on every commit of the queue (hours)",
+        (*KERNEL, ANY_GUEST),
+    ),
+    "soak": Stage(
+        testing.soak,
+        "random work in a guest (MINUTES=60)",
+        (*KERNEL, ANY_GUEST),
+        (
+            option("minutes", "how long (default: %(default)s)", type=number(1), default=60, metavar="N"),
+            option("seed", "repeat the run that printed this number", type=number(0), default=0, metavar="N"),
+        ),
+    ),
+    "tree": Stage(queue.tree, "build/TARGET/tree, a git repository of the queue", TREE),
+    "edit": Stage(queue.edit, "the same, and how to edit its commits", TREE),
+    "refresh": Stage(queue.refresh, "write the edited commits back into the queue", TREE),
+    "refresh-selftests": Stage(
+        queue.refresh_selftests,
+        "write selftests/dm-crypt into the patches that add it",
+        (ALL_TARGETS, LINUX),
+        in_make=False,
+    ),
+    "am": Stage(
+        queue.am,
+        "LINUX=DIR: the queue on a new branch of your own tree",
+        (target("the one that fits the tree"), LINUX, CRYPTSETUP),
+    ),
+    "outbox": Stage(
+        queue.outbox,
+        "SIGN='NAME <MAIL>': patch mails for git send-email",
+        TREE,
+        (
+            option("sign", "who sends the mails and signs them off", default="", metavar="'NAME <MAIL>'"),
+            option(
+                "trailer",
+                "a line before the sign-off of each patch, such as 'Assisted-by: NAME' (may be repeated)",
+                **{"dest": "trailers", "action": "append", "default": [], "metavar": "'WORD: TEXT'"},
+            ),
+            option("version", "of the posting (default: %(default)s)", type=number(1), default=1, metavar="N"),
+        ),
+    ),
+    "package": Stage(
+        queue.package,
+        "the fixed dm-crypt as a package for dkms, in build/package",
+        (LINUX,),
+        (option("version", "of the package (default: %(default)s)", default=default_version()),),
+    ),
+    "package-test": Stage(
+        testing.package_test,
+        "that package on encrypted Debian systems, as root",
+        (LINUX, JOBS),
+        (option("test", f"only these: {', '.join(SCENARIOS)}", dest="tests", default="", metavar="'NAME ...'"),),
+    ),
+    "cache": Stage(
+        caching.cache,
+        "list the cache; PRUNE=30: remove what 30 days have not used",
+        own=(option("prune", "remove what no run has used for so many days", type=number(0), metavar="DAYS"),),
+    ),
+    "list": Stage(listing.show, "targets, tests, mutants, checks, plans and settings"),
+    "packages": Stage(listing.packages, "the packages that the tools need, for three distributions"),
+    "figures": Stage(
+        reporting.figures,
+        "write the tables of README and cover letters from the kept results",
+        (TARGET,),
+        (RESULTS, option("check", "write nothing, list stale tables", action="store_true")),
+        in_make=False,
+    ),
+    "compare": Stage(
+        reporting.compare,
+        "compare two results files of make bench",
+        (),
+        (
+            option("files", "the two results files", nargs=2, metavar="FILE", type=Path),
+            option("metric", "which figure (default: %(default)s)", choices=tuple(METRICS), default="throughput"),
+        ),
+        in_make=False,
+    ),
+}
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line."""
-    top = argparse.ArgumentParser(
-        prog="dmcrypt-inline", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    """The parser of the command line."""
+    lines = [f"  {name:13} {stage.text}" for name, stage in STAGES.items() if stage.in_make]
+    top = options.Parser(
+        prog="dmcrypt-inline",
+        usage=USAGE,
+        description="\n".join([*lines, EPILOG]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
     )
-    stages = top.add_subparsers(title="stages", dest="stage", metavar="STAGE", required=True)
-    for group in (queue, testing, measuring, reporting, caching):
-        group.register(partial(add_stage, stages))
+    top.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
+    stages = top.add_subparsers(
+        prog="dmcrypt-inline", dest="stage", metavar="STAGE", required=True, help=argparse.SUPPRESS
+    )
+    for name, stage in STAGES.items():
+        text = f"{stage.text[0].upper()}{stage.text[1:]}."
+        options.add_options(stages.add_parser(name, description=text, allow_abbrev=False), stage.options)
     return top
 
 
 def clean_environment() -> None:
-    """Take out of our environment what would steer the programs we run."""
+    """Remove from our environment what would change the programs that we run."""
+    ours = {each.variable for stage in STAGES.values() for each in stage.options}
     for name in list(os.environ):
-        if name in FOREIGN or name in FOREIGN_SHORT or name.startswith(FOREIGN_PREFIXES):
+        if name in FOREIGN or name in ours or name.startswith(FOREIGN_PREFIXES):
             del os.environ[name]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one stage; returns the exit status: 0 done, 1 failed, 130 interrupted."""
-    given = vars(parser().parse_args(arguments))
-    clean_environment()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
-    own = {name.upper(): _place(path) for name in ("linux", "cryptsetup") if (path := given.pop(name, None))}
-    request = Request(given.pop("target", None), own, given.pop("accel", None))
-    del given["stage"]
+    """Run one stage; returns the exit status: 0 done, 1 failed, 130 interrupted.
+
+    The arguments are those that `--help` shows; the Makefile puts its variables, as NAME=value, before the stage.
+    """
+    for number_of_signal in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number_of_signal, _interrupt)
     try:
-        return int(given.pop("call")(request, **given))
+        stage, given = _parse(arguments)
+        clean_environment()
+        return stage(**given)
     except UserError as error:
         return _failed(str(error))
     except KeyboardInterrupt:
@@ -78,21 +260,26 @@ def main(arguments: Sequence[str]) -> int:
         return _failed(f"{error.filename}: {error.strerror}" if error.filename else str(error))
 
 
+def _parse(arguments: Sequence[str]) -> tuple[Callable[..., int], dict[str, object]]:
+    """The function of the stage, and its arguments. Raises UserError for what the stage does not take."""
+    variables, words = options.variables(arguments)
+    if words and (stage := STAGES.get(words[0])):
+        settings = options.from_settings(stage.common) if words[0] != "am" else []
+        words = [words[0], *settings, *options.from_make(words[0], stage.options, variables), *words[1:]]
+    given = vars(parser().parse_args(words))
+    limit_jobs(given.pop("jobs", None))
+    own = {name.upper(): path for name in ("linux", "cryptsetup") if (path := given.pop(name, None))}
+    request = Request(given.pop("target", None), own, given.pop("accel", None))
+    return STAGES[given.pop("stage")].call, {"request": request, **given}
+
+
 def _failed(message: str) -> int:
     sys.stdout.flush()
     print(f"\ndmcrypt-inline: {message}", file=sys.stderr, flush=True)
     return 1
 
 
-def _place(path: str) -> Path:
-    """A directory of the user's; the shell leaves the ~ of LINUX=~/x to us."""
-    try:
-        return Path(path).expanduser().absolute()
-    except RuntimeError:  # ~nobody: where it is wanted, it is said not to exist
-        return Path(path).absolute()
-
-
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    """Children are killed, half-made things removed. Guests may run in other threads, which nobody interrupts."""
+    """End all programs, also those that other threads run, which no signal reaches."""
     stop_all()
     raise KeyboardInterrupt

@@ -6,40 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..bench import guest_run, sectors
-from ..bench.inguest.workloads import PLANS, get_plan
+from ..bench.inguest.workloads import get_plan
 from ..common.errors import UserError
 from ..common.gitrepo import git
 from ..common.host import ensure_packages, enter_python_env, python_env
 from ..common.paths import log_dir
 from ..common.progress import say
-from ..guests.guest import COUNTED
 from ..guests.machine import UNACCELERATED, Machine
 from ..kernels.build import build_kernel
 from ..report import demo as demo_stage
 from ..report import sectors as sectors_report
 from ..trees.targets import MEASURED, stack_below, top_of_stack
 from .machines import make_machine, module_at, patched_cryptsetup, with_steps
-from .request import EMULATED, Add, Request
-
-
-def register(add: Add) -> None:
-    """Add the sub-commands to the command line."""
-    add("demo", "from nothing to a booted kernel with inline dm-crypt, shown and measured", demo, accel=EMULATED)
-    text = "measure base, series and other dm-crypt modules in one guest boot"
-    stage = add("bench", text, bench, accel=(*EMULATED, COUNTED, UNACCELERATED))
-    limits = ", ".join(f"{name} ({plan.seconds / 60:.0f} min)" for name, plan in PLANS.items())
-    stage.add_argument(
-        "--plan", default="full", help=f"what to measure, and for how long at most: {limits} (default: %(default)s)"
-    )
-    stage.add_argument(
-        "--variant",
-        dest="variants",
-        nargs="+",
-        default=[],
-        metavar="NAME=PATH",
-        help="further drivers: dm-crypt.c, or a dm-crypt.ko that was built for the fast kernel; "
-        "or `each`: the queue's patches one by one",
-    )
+from .request import Request
 
 
 def demo(request: Request) -> int:

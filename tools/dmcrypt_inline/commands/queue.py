@@ -17,39 +17,7 @@ from ..trees.base import prepare_exact
 from ..trees.outbox import Posting
 from ..trees.series import apply_series, whole
 from ..trees.targets import TARGETS
-from .request import Add, Request
-
-
-def register(add: Add) -> None:
-    """Add the sub-commands to the command line."""
-    add("tree", "make build/<target>/tree, a git repository with the tags base and series", tree)
-    add("edit", "make the tree and say how to edit the queue's patches as commits", edit)
-    add("refresh", "write the commits of build/<target>/tree back into the queue", refresh)
-    text = "put the files of selftests/dm-crypt into the patches that add them"
-    add("refresh-selftests", text, refresh_selftests, target="all")
-    add(
-        "am",
-        "commit the queue that suits your own tree on a new branch there",
-        am,
-        target="the one that suits the tree",
-        own="git repository, which gets a new branch; work tree and index stay as they are",
-    )
-    text = "build/<target>/outbox: the queue as mails, signed off by who sends; nothing is sent"
-    stage = add("outbox", text, outbox)
-    stage.add_argument("--sign", default="", metavar='"NAME <MAIL>"', help="who sends the mails and signs them off")
-    stage.add_argument(
-        "--trailer",
-        dest="trailers",
-        action="append",
-        default=[],
-        metavar="TRAILER",
-        help="a line before the sign-off of each patch, such as 'Assisted-by: NAME' (may be given more than once)",
-    )
-    stage.add_argument("--version", type=int, default=1, metavar="N", help="of the posting (default: %(default)s)")
-    text = "build/package: the fixed dm-crypt as a package for dkms, with one driver for each series of kernels"
-    stage = add("package", text, package, target="")
-    version = package_stage.default_version()
-    stage.add_argument("--version", default=version, metavar="N", help="of the package (default: %(default)s)")
+from .request import Request
 
 
 def tree(request: Request) -> int:

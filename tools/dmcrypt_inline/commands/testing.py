@@ -32,9 +32,8 @@ from ..trees.series import Tree
 from ..trees.targets import CRYPTSETUP, DEFAULT, NATIVE, NATIVE_DEBUG, TARGETS, Target, get_target, top_of_stack
 from .machines import make_machine, module_at, patched_cryptsetup, with_released, with_steps
 from .queue import packaged
-from .request import EMULATED, Add, Request
+from .request import Request
 
-ACCELERATORS = (*EMULATED, UNACCELERATED)
 # What make test runs on a stacked queue: the tests of what happens to a sector. The queue below has had the others.
 OF_SECTORS = (
     "regressions",
@@ -48,39 +47,6 @@ OF_SECTORS = (
     "reads_go_on_in_kcryptd",
     "units_same_in_one_call",
 )
-WHICH_VARIANT = "which dm-crypt: series, base or [NAME=]path/to/dm-crypt.c (default: %(default)s)"
-
-
-def register(add: Add) -> None:
-    """Add the sub-commands to the command line."""
-    text = "no guest: lint of patches, cover letters, shell, Python and text; each patch builds without warnings"
-    stage = add("check", text, check, target="all")
-    text = "only these checks, by the names that they print (default: all)"
-    stage.add_argument("--only", default="", metavar="NAMES", help=text)
-    add("test", "check, the tools' own tests, and the guest tests; the last line counts them", test, target="all")
-    text = "the tests of selftests/ on the debug kernel, in a guest; or the tests of cryptsetup"
-    stage = add("selftest", text, selftest, accel=ACCELERATORS)
-    stage.add_argument("--quick", action="store_true", help="the short form of each test, as `test` runs them")
-    stage.add_argument("--variant", default="series", metavar="VARIANT", help=WHICH_VARIANT)
-    text = "only these tests, or suites (default: all)"
-    stage.add_argument("--test", dest="tests", default="", metavar="NAMES", help=text)
-    text = "an interactive guest with the patched kernel, dm-crypt and cryptsetup; exit ends it"
-    stage = add("shell", text, shell, accel=ACCELERATORS)
-    stage.add_argument("--variant", default="series", metavar="VARIANT", help=WHICH_VARIANT)
-    text = "random work on all sorts of mappings in a guest, for as long as wanted"
-    stage = add("soak", text, soak, accel=ACCELERATORS)
-    stage.add_argument("--minutes", type=int, default=60, help="for how long (default: %(default)s)")
-    stage.add_argument("--seed", type=int, default=0, help="of what is random, to repeat a run (default: any)")
-    text = "each driver that is wrong on purpose against the selftests that must catch it (takes long)"
-    stage = add("mutants", text, mutants, accel=ACCELERATORS)
-    text = "only these drivers, or those that these tests must catch (default: all)"
-    stage.add_argument("--test", dest="tests", default="", metavar="NAMES", help=text)
-    text = "the kselftests in their short form on every commit of the queue (takes hours; less with --accel native)"
-    add("bisect-check", text, bisect_check, accel=ACCELERATORS)
-    text = "the package on Debian systems with an encrypted root, in guests, through reboots and power cuts (as root)"
-    stage = add("package-test", text, package_test, target="")
-    text = f"only these: {', '.join(package_guests.SCENARIOS)} (default: all)"
-    stage.add_argument("--test", dest="tests", default="", metavar="NAMES", help=text)
 
 
 def check(request: Request, only: str) -> int:

@@ -9,13 +9,13 @@ build/<target>/tree may move, change or go.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..common.gitrepo import blob_id, check_out, git
+from ..common.jobs import jobs
 from ..common.paths import (
     GIB,
     KERNEL_BUILD,
@@ -275,10 +275,8 @@ def write_kbuild(directory: Path, objects: Sequence[str], source: Path | None = 
 
 
 def _make(directory: Path, log: Path, *arguments: str, env: dict[str, str] | None = None, timeout: float = HOUR) -> str:
-    jobs = len(os.sched_getaffinity(0))
-    return run(
-        ["make", "-C", directory, f"-j{jobs}", *arguments], log=log, timeout=timeout, env={**KBUILD_ENV, **(env or {})}
-    ).transcript
+    argv: list[str | Path] = ["make", "-C", directory, f"-j{jobs()}", *arguments]
+    return run(argv, log=log, timeout=timeout, env={**KBUILD_ENV, **(env or {})}).transcript
 
 
 def _source(tree: Tree, flavour: str, key: str, log: Path) -> Path:

@@ -7,7 +7,6 @@ being there, says that they are whole.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shutil
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from ..common.errors import UserError
 from ..common.gitrepo import check_out, resolve
+from ..common.jobs import jobs
 from ..common.paths import GIB, build_dir, cache_dir, disk_guard, is_complete, locked, log_dir, stamp
 from ..common.progress import step
 from ..common.run import run
@@ -91,9 +91,8 @@ def configure(source: Path, prefix: Path, cflags: str, log: Path) -> None:
 
 def make(source: Path, log: Path, *arguments: str) -> str:
     """Run make in the configured `source`; returns its messages, each job's in one piece."""
-    jobs = len(os.sched_getaffinity(0))
     return run(
-        ["make", "-C", source, f"-j{jobs}", "--output-sync=target", *arguments], log=log, timeout=1800
+        ["make", "-C", source, f"-j{jobs()}", "--output-sync=target", *arguments], log=log, timeout=1800
     ).transcript
 
 

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 from ..common.counts import Counts
 from ..common.host import python_env
+from ..common.jobs import jobs
 from ..common.paths import BUILD, TOOLS
 from ..common.progress import say, step
 from ..common.run import run
@@ -16,7 +17,7 @@ def run_own_tests(*tests: Path) -> Counts:
     """The tools' own tests. `make test` has installed all that they need: a skip is a failure."""
     log, report = BUILD / "pytest.log", BUILD / "pytest.xml"
     report.unlink(missing_ok=True)
-    words = ["-q", "-rs", "-p", "no:cacheprovider", "-n", "auto", f"--junit-xml={report}"]
+    words = ["-q", "-rs", "-p", "no:cacheprovider", "-n", str(jobs()), f"--junit-xml={report}"]
     with step("running the tools' own tests", log):
         done = run(
             [python_env() / "bin" / "python", "-m", "pytest", *words, *tests],

@@ -1,8 +1,7 @@
-"""cli.py: the command line; and how the tools are laid out."""
+"""cli.py, options.py, the Makefile and the file `settings`: from the command line to a stage."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import subprocess
@@ -12,47 +11,33 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline.commands import cli, queue, request
+from dmcrypt_inline.commands import cli, options
 from dmcrypt_inline.commands.request import Request
+from dmcrypt_inline.common.jobs import jobs
 from dmcrypt_inline.common.paths import REPO, TOOLS
 from dmcrypt_inline.testing import guest_tests
 from dmcrypt_inline.trees.targets import TARGETS
 
-
-def test_an_unknown_target_is_refused_with_the_known_names(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(request, "ensure_packages", lambda *_: None)
-    assert cli.main(["tree", "--target", "linux-9.9"]) == 1
-    assert re.search(r"unknown target: linux-9\.9\n.*linux-5\.8", capsys.readouterr().err)
+IN_MAKE = [name for name, stage in cli.STAGES.items() if stage.in_make]
 
 
-def stages() -> dict[str, argparse.ArgumentParser]:
-    """The sub-commands and their parsers."""
-    [found] = [action for action in cli.parser()._actions if isinstance(action, argparse._SubParsersAction)]
-    return dict(found.choices)
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Request, dict[str, object]]]:
+    """The requests and options that the stages, none of which does its work, get."""
+    found: list[tuple[Request, dict[str, object]]] = []
 
+    def remember(request: Request, **given: object) -> int:
+        found.append((request, given))
+        return 0
 
-def test_every_stage_offers_what_the_makefile_gives_it(forwarded: Callable[..., list[str]]) -> None:
-    phony = re.findall(r"^\.PHONY: (.*)", (REPO / "Makefile").read_text(), re.M)[0].split()
-    for stage in set(phony) - {"help"}:
-        offered = {option for action in stages()[stage]._actions for option in action.option_strings}
-        given = forwarded(stage, "TARGET=t", "LINUX=l", "CRYPTSETUP=c", "ACCEL=a", "RESULTS=r", "PLAN=p", "SIGN=s")
-        assert {word for word in given if word.startswith("--")} <= offered, stage
-
-
-def test_an_interrupt_ends_with_advice(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(queue, "tree", interrupted)
-    assert cli.main(["tree"]) == 130
-    assert "run the same command again" in capsys.readouterr().out
+    for name, stage in cli.STAGES.items():
+        monkeypatch.setitem(cli.STAGES, name, cli.Stage(remember, stage.text, stage.common, stage.own, stage.in_make))
+    return found
 
 
 @pytest.fixture
 def forwarded(tmp_path: Path) -> Callable[..., list[str]]:
-    """What the tool is given by make, with these arguments and additions to the environment."""
+    """The arguments that make gives to the program."""
     python = tmp_path / "python3"
     python.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
     python.chmod(0o755)
@@ -66,77 +51,142 @@ def forwarded(tmp_path: Path) -> Callable[..., list[str]]:
     return run_make
 
 
-def test_make_forwards_everything(forwarded: Callable[..., list[str]]) -> None:
-    everything = ("TARGET=t", "LINUX=/a b", "CRYPTSETUP=/c d", "ACCEL=tcg")
-    expected = ["demo", "--target", "t", "--linux", "/a b", "--cryptsetup", "/c d", "--accel", "tcg"]
-    assert forwarded("demo", *everything) == expected
-    assert forwarded("test") == ["test"]
-    assert forwarded("demo", "RESULTS=/a b.json") == ["demo"]
-    assert forwarded("selftest", "QUICK=1") == ["selftest", "--quick"]
-    assert forwarded("bench", "PLAN=w1", "VARIANT=a=b c=d") == ["bench", "--plan", "w1", "--variant", "a=b", "c=d"]
-    assert forwarded("bench", "VARIANT=a=/o'b/$x.c b=y") == ["bench", "--variant", "a=/o'b/$x.c", "b=y"]
+def test_make_has_the_stages_of_the_tool(forwarded: Callable[..., list[str]]) -> None:
+    assert forwarded(*IN_MAKE)[::2] == IN_MAKE
+
+
+@pytest.mark.parametrize("value", ["", "a", "-x", 'A O\'Brien, $B $(C) `D` "E" \\F ~ <a@host.example>'])
+def test_make_changes_nothing_of_a_value(forwarded: Callable[..., list[str]], value: str) -> None:
+    assert forwarded("-j2", "outbox", f"SIGN={value}", SIGN="environment", TEST="x") == [f"SIGN={value}", "outbox"]
+
+
+def test_help_fits_on_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert ended.value.code == 0
+    assert len(lines) <= 30
+    assert all(len(line) <= 80 for line in lines)
+    assert {line.split()[0] for line in lines if line.startswith("  ") and line.strip()} >= set(IN_MAKE)
+
+
+@pytest.mark.parametrize("stage", cli.STAGES)
+def test_the_options_of_a_stage_are_what_its_function_takes(stage: str) -> None:
+    names = {each.details.get("dest", each.name) for each in cli.STAGES[stage].own}
+    code = cli.STAGES[stage].call.__code__
+    assert set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) == {"request", *names}
 
 
 @pytest.mark.parametrize(
-    ("stage", "variable", "option"),
+    "arguments",
     [
-        *(("demo", name.upper(), f"--{name}") for name in ("target", "linux", "cryptsetup", "accel")),
-        ("report", "RESULTS", "--results"),
-        ("check", "CHECK", "--only"),
-        *(("selftest", name, f"--{name.lower()}") for name in ("TEST", "VARIANT")),
-        *(("soak", name, f"--{name.lower()}") for name in ("MINUTES", "SEED")),
-        ("bench", "PLAN", "--plan"),
-        *(("outbox", name, f"--{name.lower()}") for name in ("SIGN", "TRAILER", "VERSION")),
+        ["TESTS=table", "selftest"],
+        ["TEST=x", "test"],
+        ["TARGETS=", "check"],
+        ["TARGET=linux-5.8", "list"],
+        ["ACCEL=qemu", "selftest"],
+        ["ACCEL=native", "demo"],
+        ["MINUTES=-1", "soak"],
+        ["QUICK=yes", "selftest"],
+        ["PRUNE=all", "cache"],
+        ["JOBS=0", "test"],
+        ["LINUX=~nobody.at.all/x", "tree"],
+        ["tests"],
+        ["tree", "--tar", "linux-5.8"],
+        *([f"CRYPTSETUP={REPO}", stage] for stage in ("bench", "soak", "mutants", "bisect-check", "package")),
     ],
 )
-def test_make_changes_nothing_of_what_is_given(
-    forwarded: Callable[..., list[str]], stage: str, variable: str, option: str
+def test_what_a_stage_does_not_take_is_refused(
+    asked: list[object], capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
-    odd = 'A O\'Brien, $B $(C) `D` "E" \\F ~ <a@host.example>'
-    assert forwarded(stage, f"{variable}={odd}") == [stage, option, odd]
+    assert cli.main(arguments) == 1
+    assert asked == []
+    if "=" in arguments[0]:
+        assert f"{arguments[0].partition('=')[0]}=" in capsys.readouterr().err
 
 
-def test_who_signs_is_said_on_the_command_line(forwarded: Callable[..., list[str]]) -> None:
-    assert forwarded("outbox", SIGN="A <a@host.example>", TRAILER="Word: x", VERSION="2") == ["outbox"]
+def test_variables_of_make_are_options(asked: list[tuple[Request, dict[str, object]]]) -> None:
+    assert cli.main(["TEST=table  io", "QUICK=1", "VARIANT=a=/b c", "TARGET=linux-5.8", "ACCEL=tcg", "selftest"]) == 0
+    assert cli.main(["TEST=", "QUICK=0", "selftest"]) == 0
+    assert cli.main(["VARIANT=a=b c=d", "JOBS=7", "bench"]) == 0
+    assert jobs() == 7
+    assert cli.main(["bench"]) == 0
+    assert jobs() == len(os.sched_getaffinity(0))
+    assert [given for _, given in asked] == [
+        {"tests": "table  io", "quick": True, "variant": "a=/b c"},
+        {"tests": "", "quick": False, "variant": "series"},
+        {"plan": "full", "variants": ["a=b", "c=d"]},
+        {"plan": "full", "variants": []},
+    ]
+    assert asked[0][0] == Request("linux-5.8", {}, "tcg")
 
 
-def test_trees_of_one_s_own_reach_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Request] = []
-
-    def remember(request: Request) -> int:
-        asked.append(request)
-        return 0
-
-    monkeypatch.setattr(queue, "tree", remember)
-    cli.main(["tree", "--target", "cryptsetup-2.3", "--linux", "/a b", "--cryptsetup", "/c d"])
-    cli.main(["tree"])
+def test_paths_of_the_user(
+    asked: list[tuple[Request, dict[str, object]]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("HOME", "/home/o'brien")
-    monkeypatch.chdir("/usr")
-    cli.main(["tree", "--linux", "~/x", "--cryptsetup", "y"])
-    cli.main(["tree", "--linux", "~no.body/x"])
-    assert asked == [
-        Request("cryptsetup-2.3", {"LINUX": Path("/a b"), "CRYPTSETUP": Path("/c d")}, None),
-        Request(None, {}, None),
-        Request(None, {"LINUX": Path("/home/o'brien/x"), "CRYPTSETUP": Path("/usr/y")}, None),
-        Request(None, {"LINUX": Path("/usr/~no.body/x")}, None),
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["tree", "--linux", "~/x", "--cryptsetup", "y z"]) == 0
+    assert asked[0][0] == Request(None, {"LINUX": Path("/home/o'brien/x"), "CRYPTSETUP": tmp_path / "y z"}, None)
+
+
+def test_settings(asked: list[tuple[Request, dict[str, object]]]) -> None:
+    options.SETTINGS_FILE.write_text("# mine\n\nTARGET = linux-6.1\nACCEL=native\nLINUX=/a b\nJOBS=3\n")
+    for arguments in (["selftest"], ["ACCEL=kvm", "TARGET=linux-5.8", "selftest"], ["demo"], ["am"], ["cache"]):
+        assert cli.main(arguments) == 0
+    linux = {"LINUX": Path("/a b")}
+    assert [request for request, _ in asked] == [
+        Request("linux-6.1", linux, "native"),
+        Request("linux-5.8", linux, "kvm"),
+        Request("linux-6.1", linux, None),  # demo does not take native
+        Request(),  # am writes into the user's repository: only the command line names it
+        Request(),
     ]
 
 
-def test_a_reader_that_goes_away_is_no_traceback() -> None:
+@pytest.mark.parametrize("line", ["TEST=table", "nothing", "ACCEL=qemu", "JOBS=many"])
+def test_a_wrong_setting_is_refused(asked: list[object], line: str) -> None:
+    options.SETTINGS_FILE.write_text(f"TARGET=linux-5.8\n{line}\n")
+    assert cli.main(["selftest"]) == 1
+    assert asked == []
+
+
+def test_the_list_has_what_options_take(capsys: pytest.CaptureFixture[str]) -> None:
+    options.SETTINGS_FILE.write_text("TARGET=linux-6.1\n")
+    assert cli.main(["list"]) == 0
+    listed = set(capsys.readouterr().out.split())
+    assert {*TARGETS, "table", "own_suite", "takes_any_word", "quilt_pushes_the_series", "quick"} <= listed
+    assert {"secure_boot", "TARGET", "JOBS"} <= listed
+
+
+def test_an_unknown_target_is_refused_with_the_known_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["demo", "--target", "linux-9.9"]) == 1
+    assert re.search(r"linux-9\.9\n.*linux-5\.8", capsys.readouterr().err)
+
+
+def test_an_interrupt_has_a_status_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(cli.STAGES, "tree", cli.Stage(interrupted, "a test"))
+    assert cli.main(["tree"]) == 130
+
+
+def test_a_reader_that_ends_early_is_no_traceback() -> None:
     script = """if True:
         import sys
-        from dmcrypt_inline.commands import cli, queue
+        from dmcrypt_inline.commands import cli
         from dmcrypt_inline.common.progress import say
 
-        queue.tree = lambda _: [say("x" * 4096) for _ in range(100)]
+        cli.STAGES["tree"] = cli.Stage(lambda request: [say("x" * 4096) for _ in range(100)], "a test")
         sys.exit(cli.main(["tree"]))
     """
     command = [sys.executable, "-c", script]
-    with subprocess.Popen(command, cwd=TOOLS, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as told:
-        assert told.stdout
-        assert told.stderr
-        told.stdout.close()
-        assert (told.stderr.read(), told.wait()) == (b"", 1)
+    with subprocess.Popen(command, cwd=TOOLS, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait()) == (b"", 1)
 
 
 def test_an_error_of_the_file_system_is_no_traceback(

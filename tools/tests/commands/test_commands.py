@@ -35,9 +35,9 @@ def test_checks_by_name(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.setattr(Request, "base", lambda *_: None)
     monkeypatch.setattr(testing, "source_checks", lambda *_: named("lint", "spelling"))
     monkeypatch.setattr(testing, "queue_checks", lambda *_, **__: named("mails", "style"))
-    assert cli.main(["check", "--target", "linux-5.8", "--only", "style  lint"]) == 0
+    assert cli.main(["check", "--target", "linux-5.8", "--check", "style  lint"]) == 0
     assert capsys.readouterr().out == "ok lint\nok style\n2 passed, 0 failed, 0 skipped\n"
-    assert cli.main(["check", "--target", "linux-5.8", "--only", "style lin"]) == 1
+    assert cli.main(["check", "--target", "linux-5.8", "--check", "style lin"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "there is no check lin\n  CHECK= takes:\n    lint\n    mails\n" in captured.err
