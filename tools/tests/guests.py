@@ -1,4 +1,4 @@
-"""Guests that are shell scripts, for the tests of what runs in guests."""
+"""Shell scripts in place of guests, for the tests of suites and guests."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from dmcrypt_inline.guests.environment import Environment
+from dmcrypt_inline.guests.machine import Machine
 from dmcrypt_inline.kernels.build import HOST, USER_MODE, Kernel, Module
 from dmcrypt_inline.kernels.build_cryptsetup import Cryptsetup
-from dmcrypt_inline.testing import guest_tests, suites
+from dmcrypt_inline.testing import files, guest_tests, suites
+from dmcrypt_inline.trees.series import Tree
+from dmcrypt_inline.trees.targets import get_target
 
-# Finds the shared directory and the pid file as virtme-run and QEMU would; $SHARE and $PIDFILE are for the body.
+# $SHARE and $PIDFILE are for the body: the shared directory and the pid file, as virtme-run and QEMU get them.
 STAND_IN = """#!/bin/sh
 all=$*
 while [ $# -gt 0 ]; do
@@ -26,15 +30,16 @@ done
 
 
 def make_kernel(place: Path) -> Kernel:
-    """A kernel that no stand-in looks at."""
+    """A kernel that no script boots."""
     modules = place / "modules"
     modules.mkdir()
     (modules / "null_blk.ko").write_text("a module")
-    return Kernel("linux-5.8", "fast", HOST, "5.8.0", place, place, place, modules, place, "abc")
+    (place / "config").write_text("CONFIG_DM_CRYPT=m\n")
+    return Kernel("linux-5.8", "fast", HOST, "5.8.0", place, place, place, modules, place / "config", "abc")
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, place: Path, body: str) -> None:
-    """Let `body` (sh) be what virtme-run does."""
+    """Replace virtme-run by `body` (sh)."""
     program = place / "env" / "bin" / "virtme-run"
     program.parent.mkdir(parents=True, exist_ok=True)
     program.write_text(STAND_IN + body)
@@ -57,7 +62,7 @@ def user_mode(kernel: Kernel, body: str) -> Kernel:
     return replace(kernel, arch=USER_MODE, image=image)
 
 
-# What the tests of a stand-in say at their tops.
+# Test files in place of those of selftests/, and the lines at their tops.
 TESTS = {
     "cryptsetup/options": "",
     "cryptsetup_on_base/options": "",
@@ -72,48 +77,45 @@ TESTS = {
 
 
 def make_tests(place: Path, monkeypatch: pytest.MonkeyPatch, said: Mapping[str, str] = TESTS) -> None:
-    """Let the test files be those in `said`, in place of ours."""
+    """Replace selftests/ by these test files, with these lines at their tops."""
     for name, head in said.items():
         path = place / "tests" / f"{name}.sh"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"#!/bin/sh\n{head}")
         path.chmod(0o755)
-    monkeypatch.setattr(guest_tests, "TESTS", place / "tests")
+    monkeypatch.setattr(files, "TESTS", place / "tests")
 
 
 CRYPTSETUP = Cryptsetup("cryptsetup-2.3", Path("a prefix"), Path("tests"), "2.3.7", "", "")
 
 
-def make_guests(
-    kernel: Kernel,
-    place: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    said: str,
-    *,
-    status: int = 0,
-    mark: str = "guest test: $test",
-) -> guest_tests.Guests:
-    """Guests in which each test says `said` and ends with `status`."""
-    body = (
+def run_tests(said: str, status: int | str = 0) -> str:
+    """A body in which each test prints `said` (for printf) and ends with `status` (both may use $test)."""
+    return (
         '. "$SHARE/input/environment"; cd "$SHARE/results"; for test in $TESTS; do mkdir -p "${test%/*}"; '
-        f'echo "{mark}"; echo "# $test" >>"$SHARE/output"; '
-        f"printf '{said}' >$test.ktap; echo {status} >$test.status; done; "
+        'echo "guest test: $test"; echo "# $test" >>"$SHARE/output"; '
+        f'printf "{said}" >$test.ktap; echo {status} >$test.status; done; '
         'echo 0 >"$SHARE/status"'
     )
-    stand_in(monkeypatch, place, body)
+
+
+def make_guests(kernel: Kernel, place: Path, monkeypatch: pytest.MonkeyPatch, said: str) -> guest_tests.Guests:
+    """Guests in which each test prints `said` and passes."""
+    stand_in(monkeypatch, place, run_tests(said))
     make_tests(place, monkeypatch)
     return guest_tests.Guests(kernel, CRYPTSETUP, "tcg", place / "out", quick=True)
 
 
-def found_in(guests: guest_tests.Guests, monkeypatch: pytest.MonkeyPatch) -> list[suites.Outcome]:
-    """The list to which a suite that runs in `guests` adds what it finds."""
-    found: list[suites.Outcome] = []
-    monkeypatch.setattr(suites, "_guests", lambda *_, **__: guests)
-    monkeypatch.setattr(suites, "_close", lambda *given: found.extend(given[-1]))
-    return found
+def make_machine(kernel: Kernel, place: Path, monkeypatch: pytest.MonkeyPatch, said: str) -> Machine:
+    """A machine with base and series, for suites; each test prints `said` and passes."""
+    make_guests(kernel, place, monkeypatch, said)
+    where = Environment("linux-5.8", "", "5.8.0", "fast", "abc", "tcg", "", {}, "", "", {})
+    monkeypatch.setattr(suites, "environment", lambda *_: where)
+    modules = {name: module(place, name) for name in ("base", "series")}
+    return Machine(Tree(get_target("linux-5.8"), place, "", "", (), "", "a test"), kernel, modules, "tcg")
 
 
 def module(place: Path, name: str) -> Module:
-    """A module that no stand-in loads."""
-    (place / f"{name}.ko").touch()
+    """A module that no kernel loads; its file contains its name."""
+    (place / f"{name}.ko").write_text(name)
     return Module(name, place / f"{name}.ko", "")

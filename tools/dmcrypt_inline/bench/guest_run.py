@@ -19,6 +19,7 @@ from ..common.progress import clock, say
 from ..guests.environment import environment
 from ..guests.guest import COUNTED, run_guest
 from ..guests.machine import Machine
+from ..guests.runs import new_run
 from ..trees.series import Tree, driver_commits
 from ..trees.targets import Target
 from .gather import About, finish, kept_on_failure, now
@@ -74,14 +75,15 @@ def run(machine: Machine, plan: Plan, further: Mapping[str, Path]) -> Path:
     plan = stretched(plan, variants)
     order = Order(plan, variants, "cryptsetup")
     say(f"measuring {plan.name} on Linux {kernel.release} ({kernel.flavour}, {chosen}): {', '.join(files)}")
-    say(f"at most {clock(plan.seconds)}; console: {out / 'guest' / 'console.log'}")
+    guest_out = new_run(build_dir(kernel.target), "bench-guest")
+    say(f"at most {clock(plan.seconds)}; console: {guest_out / 'console.log'}")
     started, begin = now(), time.monotonic()
     with written(out, order) as place, _disks(out) as arguments:
         result = run_guest(
             kernel,
             "bench.sh",
             name="bench",
-            out=out / "guest",
+            out=guest_out,
             accel=chosen,
             timeout=plan.seconds * SLOWER.get(chosen, 1.5) + BOOT,
             inputs={

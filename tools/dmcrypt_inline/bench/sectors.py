@@ -18,6 +18,7 @@ from ..common.progress import say
 from ..guests.environment import CPUINFO, environment, write
 from ..guests.guest import run_guest
 from ..guests.machine import UNACCELERATED, Machine
+from ..guests.runs import new_run
 from ..kernels.build import Kernel, build_together
 from .gather import now
 
@@ -100,7 +101,8 @@ def measure(machine: Machine, drivers: Mapping[str, str], plan: SectorsPlan) -> 
     out.mkdir(exist_ok=True)
     started, begin = now(), time.monotonic()
     sources = {f"crypt_{number}": renamed(text, f"crypt{number}") for number, text in enumerate(drivers.values())}
-    listed = out / "drivers"
+    place = new_run(build_dir(target.name), "sectors")
+    listed = place / "drivers"
     ciphers = [LIBRARY if f'"{LIBRARY}"' in text else "" for text in drivers.values()]
     rows = enumerate(zip(drivers, ciphers, strict=True))
     listed.write_text("".join(f"crypt_{number} crypt{number} {name} {cipher}\n" for number, (name, cipher) in rows))
@@ -111,7 +113,7 @@ def measure(machine: Machine, drivers: Mapping[str, str], plan: SectorsPlan) -> 
         for chosen in instructions(CPUINFO.read_text(), plan.older):
             say(f"measuring {', '.join(drivers)} on Linux {kernel.release} ({form}, {chosen})")
             words = (*f"measure={form}".split(), *HIDDEN[chosen], f"ncpus={plan.cpus}")
-            found = _boot(kernel, inputs, words, plan, out / "-".join((*form.split(), chosen)))
+            found = _boot(kernel, inputs, words, plan, place / "-".join((*form.split(), chosen)))
             cells += [{"form": form, "instructions": chosen, **cell} for cell in found]
     content = {
         "started": started,

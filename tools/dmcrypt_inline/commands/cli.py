@@ -21,6 +21,7 @@ from ..guests.guest import COUNTED
 from ..guests.machine import UNACCELERATED
 from ..testing.package_guests import SCENARIOS
 from ..trees.package import default_version
+from ..trees.targets import TARGETS
 from . import caching, listing, measuring, options, queue, reporting, testing
 from .options import CRYPTSETUP, JOBS, LINUX, TARGET, Option, accel, number, option, target
 from .request import Request
@@ -66,10 +67,14 @@ EMULATED = accel("kvm", "tcg")
 ANY_GUEST = accel("kvm", "tcg", UNACCELERATED)
 TREE = (TARGET, LINUX, CRYPTSETUP)
 KERNEL = (TARGET, LINUX, JOBS)
-ALL_TARGETS = target("all but the long-term kernels")
+LONG_TERM = ", ".join(each.name for each in TARGETS.values() if each.long_term)
+ALL_TARGETS = target(f"all except {LONG_TERM}")
+TESTED_TARGETS = target(f"all; of {LONG_TERM} only the mails and the regression tests")
 VARIANT = option(
     "variant", "which dm-crypt: series, base or [NAME=]path/to/dm-crypt.c (default: %(default)s)", default="series"
 )
+EXCLUDE = option("exclude", "leave out these tests, suites, or parts of make test", default="", metavar="'NAME ...'")
+FAILED = option("failed", "only what failed in the last run", action="store_true")
 TESTS = option("test", "only these tests or suites", dest="tests", default="", metavar="'NAME ...'")
 LIMITS = ", ".join(f"{name} ({plan.seconds / 60:.0f} min)" for name, plan in PLANS.items())
 RESULTS = option("results", "a results file of make bench (default: the newest)", type=Path, metavar="FILE")
@@ -83,7 +88,8 @@ STAGES = {
     "test": Stage(
         testing.test,
         "all checks and tests; the last line counts them",
-        (ALL_TARGETS, LINUX, CRYPTSETUP, JOBS),
+        (TESTED_TARGETS, LINUX, CRYPTSETUP, JOBS),
+        (EXCLUDE, FAILED),
     ),
     "check": Stage(
         testing.check,
@@ -95,7 +101,10 @@ STAGES = {
         testing.selftest,
         "the tests of the driver (or of cryptsetup) in guests",
         (*TREE, JOBS, ANY_GUEST),
-        (TESTS, VARIANT, option("quick", "the short form of each test, as in make test", action="store_true")),
+        (
+            *(TESTS, EXCLUDE, FAILED, VARIANT),
+            option("quick", "the short form of each test, as in make test", action="store_true"),
+        ),
     ),
     "shell": Stage(
         testing.shell,
@@ -124,7 +133,7 @@ STAGES = {
     ),
     "mutants": Stage(
         testing.mutants,
-        "run the tests on wrong drivers, which they must detect",
+        "run the tests on mutants, which they must catch",
         (*KERNEL, ANY_GUEST),
         (option("test", "only these mutants, or these tests", dest="tests", default="", metavar="'NAME ...'"),),
     ),

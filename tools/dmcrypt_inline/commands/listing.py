@@ -11,10 +11,9 @@ from ..checks.queues import check_names
 from ..checks.sources import source_checks
 from ..common.jobs import jobs
 from ..common.progress import say
-from ..testing.guest_tests import kselftests
+from ..testing.files import cryptsetup_tests, kselftests
 from ..testing.mutants import mutants
 from ..testing.package_guests import SCENARIOS
-from ..testing.suites import cryptsetup_tests
 from ..trees.series import parse_series
 from ..trees.targets import TARGETS
 from .options import SETTINGS, read_settings

@@ -25,24 +25,23 @@ from .kernel_log import KernelWarning, find_warnings
 
 GUEST_SCRIPTS = TOOLS / "guest"
 INIT = GUEST_SCRIPTS / "init.sh"
-SHELL = "shell.sh"  # the only script whose input and output are the console's; enter.sh knows it too
-SHARE = "run/guest"  # where the guest finds the shared directory; init.sh and enter.sh know it too
-SHARE_TAG = "virtme.initmount0"  # what virtme-run calls the first --rwdir
-# The emulator runs the string instructions that "erms" advertises byte by byte,
-# which makes every copy in kernel and libc look far too expensive.
+SHELL = "shell.sh"  # the only script that uses the console for input and output; enter.sh knows its name
+SHARE = "run/guest"  # where the guest finds the shared directory; init.sh and enter.sh have the path too
+SHARE_TAG = "virtme.initmount0"  # virtme-run's name for the first --rwdir
+# The emulator runs the string instructions of "erms" byte by byte, which makes every copy look far too expensive.
 CPU = "max,-erms"
-# In place of an accelerator: TCG with one CPU whose clock counts instructions, a nanosecond each, and follows
-# the host's only while the CPU is idle. What keeps the CPU busy takes the same time whatever else the host does.
+# In place of an accelerator: TCG with one CPU and a clock that counts a nanosecond per instruction, and follows the
+# host's clock only while the CPU is idle. Work on the CPU takes the same time however busy the host is.
 COUNTED = "icount"
 COUNTED_ARGS = ("-icount", "shift=0")
 MEMORY = "3G"
-GRACE = 20.0  # seconds for what a guest still has to say after its kernel's first warning
-POLL = 0.2  # seconds between two looks at what the guest wrote
+GRACE = 20.0  # seconds that a guest may go on after its kernel's first warning
+POLL = 0.1  # seconds between two looks at the files that the guest writes
 TAIL_LINES = 25
 
-# An oops or a panic ends the guest: with panic=-1 what virtme-run starts, User-Mode Linux by itself.
+# An oops or a panic ends the guest: with panic=-1 under virtme-run; User-Mode Linux ends anyway.
 KERNEL_ARGS = ("loglevel=7", "oops=panic")
-# The root never changes under the guest, so it may cache all of it; the shared directory is not cached.
+# The root never changes under the guest, so the guest may cache all of it; the shared directory is not cached.
 # HPET, the default clock under TCG, costs more than the I/O under test.
 EMULATED_ARGS = (
     "console=ttyS0",
@@ -53,15 +52,14 @@ EMULATED_ARGS = (
     "rootflags=version=9p2000.L,trans=virtio,access=any,msize=524288,cache=loose",
     "clocksource=tsc",
     "tsc=reliable",
-    # Late kernels forget for a moment, while they identify the boot CPU, that it has five levels of page tables:
-    # KASAN then takes what an interrupt touches for a wild access (seen on 7.3.4).
+    # While they identify the boot CPU, late kernels forget for a moment that it has five levels of page tables.
+    # KASAN then reports an interrupt's accesses as wild (reproduced on 7.3.4).
     "no5lvl",
 )
 
-
-# The consoles of User-Mode Linux. "stderr" is one for the boot only; afterwards the first of the others writes there.
+# The consoles of User-Mode Linux. "stderr" is used during the boot only; then the first of the others takes over.
 MESSAGES = ("stderr=1", "con=null", "con0=null,fd:2")  # to standard error
-TERMINAL = ("con=null", "con0=fd:0,fd:1")  # the caller's is the console
+TERMINAL = ("con=null", "con0=fd:0,fd:1")  # the caller's terminal is the console
 SHARED_MEMORY = Path("/dev/shm")
 
 
@@ -69,10 +67,9 @@ SHARED_MEMORY = Path("/dev/shm")
 class GuestResult:
     """How one guest run ended.
 
-    `status` is the script's exit status, None when the guest ended before the
-    script did; `why` then says how. `seconds` is the time of the whole run.
-    `console` is the kernel's log, `output` what the script printed, `results`
-    the directory of the files it left.
+    `status` is the script's exit status, or None when the guest ended before the script; `why` is the reason then.
+    `seconds` is the time of the complete run. `console` is the kernel's log, `output` what the script printed,
+    `results` the directory with the files that the script wrote.
     """
 
     name: str
@@ -86,12 +83,12 @@ class GuestResult:
     warnings: tuple[KernelWarning, ...]
 
     def require_success(self) -> None:
-        """Raise UserError unless the script succeeded and the kernel had nothing to complain about."""
+        """Raise UserError unless the script succeeded and the kernel printed no warning."""
         if self.status == 0 and not self.warnings:
             return
         if self.warnings:
             first = self.warnings[0]
-            shown, what = first.excerpt, f"the kernel complained {len(self.warnings)} times, first: {first.first}"
+            shown, what = first.excerpt, f"the kernel printed {len(self.warnings)} warnings, first: {first.first}"
         elif self.status is None:
             shown, what = tail(self.console), self.why
         else:
@@ -102,7 +99,7 @@ class GuestResult:
 
 
 def indented(text: str) -> str:
-    """The lines of a log, set off from what is said about them."""
+    """The lines of a log, indented below a message."""
     return "\n".join("    " + line for line in text.splitlines())
 
 
@@ -134,15 +131,14 @@ def run_guest(
 ) -> GuestResult:
     """Run `script` (a file of tools/guest) as root in a guest.
 
-    inputs: names below $INPUT, and the host's files or directories to copy there;
-    modules/*.ko can be loaded with modprobe. out: the run's own directory, emptied
-    first. accel: "kvm", "tcg" or COUNTED (see machine.py), "native" for User-Mode Linux.
-    timeout, grace: seconds for all, and seconds left after the kernel's first
-    warning. cpus: how many (User-Mode Linux and COUNTED have one). qemu_args: more
-    devices, not for User-Mode Linux.
-    expected: see kernel_log.find_warnings. on_line: gets each line that the script prints.
+    out: a directory for this guest alone, below the run's own (see runs.py); it must not hold another guest.
+    inputs: host files and directories by their names below $INPUT; modules/*.ko can be loaded with modprobe.
+    accel: "kvm", "tcg" or COUNTED (see machine.py), "native" for User-Mode Linux.
+    timeout: seconds for the run. grace: seconds that the guest may go on after the kernel's first warning.
+    cpus: User-Mode Linux (MEASURED apart) and COUNTED have one. qemu_args: more devices, not for User-Mode Linux.
+    expected: see find_warnings. on_line: receives each line that the script prints.
 
-    Raises UserError when the guest cannot even be started.
+    Raises UserError when the guest cannot be started.
     """
     share = _prepare(kernel, out, {**(inputs or {}), "guest": GUEST_SCRIPTS}, env or {})
     console, output = out / "console.log", share / "output"
@@ -154,12 +150,12 @@ def run_guest(
         pidfile = out / "qemu.pid"
         counted = accel == COUNTED
         argv = _virtme_run(kernel, share, accel=accel, cpus=1 if counted else cpus, memory=memory)
-        argv += ["--show-boot-console", "--script-sh", "true"]  # it wants no terminal then; _append tells what boots
+        argv += ["--show-boot-console", "--script-sh", "true"]  # so it needs no terminal; _append says what to run
         argv += ["--qemu-opts", "-name", "guest", "-pidfile", pidfile, *_append(script, kernel_args)]
         argv += [] if accel == "kvm" else ["-cpu", CPU]
         argv += COUNTED_ARGS if counted else ()
         argv += qemu_args
-    watch = _Watch(console, output, pidfile, expected, grace, on_line)
+    watch = _Watch(console, output, pidfile, expected=expected, grace=grace, on_line=on_line)
     why = "the guest ended before its script did"
     start = time.monotonic()
     with ExitStack() as stack:
@@ -173,6 +169,7 @@ def run_guest(
             if error.completed.seconds < timeout:
                 raise
             why = f"the guest did not end within {timeout:.0f} s"
+    shutil.rmtree(share / "input" / "modules")  # copies: nobody reads them after the guest has ended
     return GuestResult(
         name=name,
         status=_status(share / "status"),
@@ -194,17 +191,17 @@ def open_shell(
     inputs: Mapping[str, Path],
     env: Mapping[str, str],
 ) -> None:
-    """Run shell.sh of tools/guest in a guest whose console is the caller's terminal, for as long as it takes.
+    """Run shell.sh of tools/guest in a guest whose console is the caller's terminal, without a time limit.
 
-    The rest is as for `run_guest`. Raises UserError where there is no terminal, and
-    when the guest ended before its shell did.
+    The other parameters are those of `run_guest`. Raises UserError when there is no terminal, and when the guest
+    ended before its shell.
     """
     if not sys.stdin.isatty() or not sys.stdout.isatty():
-        raise UserError("make shell needs a terminal; what runs by itself is make selftest, with TEST= one test")
+        raise UserError("make shell needs a terminal; make selftest TEST=NAME runs one test without a terminal")
     columns, lines = os.get_terminal_size()
     terminal = {"TERM": os.environ.get("TERM", "dumb"), "COLUMNS": str(columns), "LINES": str(lines)}
     share = _prepare(kernel, out, {**inputs, "guest": GUEST_SCRIPTS}, {**env, **terminal})
-    kernel_args = ("loglevel=4",)  # dmesg has the rest
+    kernel_args = ("loglevel=4",)  # dmesg shows the other messages
     if kernel.arch == USER_MODE:
         argv = _user_mode(kernel, SHELL, out, MEMORY, (*TERMINAL, *kernel_args))
     else:
@@ -223,15 +220,15 @@ def _virtme_run(kernel: Kernel, share: Path, *, accel: str, cpus: int, memory: s
 
 
 def _user_mode(kernel: Kernel, script: str, out: Path, memory: str, arguments: Sequence[str]) -> list[str | Path]:
-    """The command that boots User-Mode Linux: processes of the host, at its speed, with one CPU."""
+    """The command that boots User-Mode Linux: processes of the host, at the host's speed."""
     return [
         kernel.image,
         f"mem={memory}",
         *("root=none", "rootfstype=hostfs", "rootflags=/", "ro"),
-        "seccomp=auto",  # what is faster than ptrace, where kernel and host know it
+        "seccomp=auto",  # faster than ptrace, where kernel and host have it
         *(f"uml_dir={out}/uml/", "umid=guest"),  # so the pid file is uml/guest/pid
         f'init="{INIT}"',
-        # What the kernel does not know and has a "=" becomes part of init's environment.
+        # The kernel puts each unknown NAME=VALUE into the environment of init.
         f'guest_share="{out}/share"',
         f"guest_script={script}",
         *arguments,
@@ -244,10 +241,10 @@ _choosing_cpu = threading.Lock()
 
 @contextmanager
 def _on_one_cpu() -> Iterator[tuple[str, ...]]:
-    """What keeps a command on one CPU of the host: the one with the fewest guests.
+    """Words before a command that keep it on one CPU of the host: the CPU with the fewest guests.
 
-    User-Mode Linux and what runs in it take turns. On two CPUs each turn would have to wake an idle one, which
-    takes a third of the time where the host is a virtual machine itself.
+    User-Mode Linux and its processes take turns. On two CPUs each turn would wake an idle CPU, which takes a third
+    of the time where the host is itself a virtual machine.
     """
     with _choosing_cpu:
         cpu = min(os.sched_getaffinity(0), key=_guests_on.__getitem__)
@@ -260,7 +257,7 @@ def _on_one_cpu() -> Iterator[tuple[str, ...]]:
 
 
 def _for_memory(out: Path, memory: str) -> str:
-    """Where User-Mode Linux keeps the file that is its memory: where nothing writes it to a disk, if it has room."""
+    """The directory for the file that User-Mode Linux uses as its memory: a RAM disk where one has room."""
     size = int(memory[:-1]) << {"M": 20, "G": 30}[memory[-1]]
     usable = SHARED_MEMORY.is_dir() and not os.statvfs(SHARED_MEMORY).f_flag & os.ST_NOEXEC
     roomy = usable and shutil.disk_usage(SHARED_MEMORY).free >= 2 * size
@@ -268,15 +265,16 @@ def _for_memory(out: Path, memory: str) -> str:
 
 
 def _append(script: str, kernel_args: Sequence[str]) -> list[str]:
-    """QEMU's option for the kernel's command line, in place of virtme-run's, which ends with its own first program."""
+    """QEMU's option for the kernel's command line. It replaces that of virtme-run, which names another init."""
     started = (f'init="{INIT}"', f"guest_share={SHARE_TAG}", f"guest_script={script}")
     return ["-append", " ".join((*EMULATED_ARGS, *kernel_args, *started))]
 
 
 def _prepare(kernel: Kernel, out: Path, inputs: Mapping[str, Path], env: Mapping[str, str]) -> Path:
-    """Fill the directory shared with the guest, private to the user, and return it."""
-    shutil.rmtree(out, ignore_errors=True)
+    """Create and fill the directory that the guest shares with the host, private to the user, and return it."""
     share = out / "share"
+    if share.exists():
+        raise UserError(f"another guest has used {out}")
     for directory in (out / "tmp", out / "uml", share / "input" / "modules", share / "results"):
         directory.mkdir(parents=True)
     out.chmod(0o700)
@@ -298,22 +296,45 @@ def _status(path: Path) -> int | None:
         return None
 
 
-@dataclass
+class GrowingFile:
+    """A file that another process appends to; `new_lines` returns each line once and reads each byte once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+
+    def new_lines(self, *, ended: bool = False) -> list[str]:
+        """The lines completed since the last call; with `ended` also a last line without a newline."""
+        try:
+            with self._path.open("rb") as source:
+                source.seek(self._offset)
+                fresh = source.read()
+        except FileNotFoundError:
+            return []
+        if not ended:
+            fresh = fresh[: fresh.rfind(b"\n") + 1]
+        self._offset += len(fresh)
+        return fresh.decode(errors="replace").replace("\r", "").splitlines()
+
+
 class _Watch:
-    """Follow a guest while it runs: pass on its lines, end it soon after a warning."""
+    """Follow a running guest: pass on the lines of its script, and kill it some time after a kernel warning."""
 
-    console: Path
-    output: Path
-    pidfile: Path
-    expected: Sequence[str]
-    grace: float
-    on_line: Callable[[str], None] | None
-    stopped: str = ""
-    _seen: int = 0
-    _scanned: int = 0
-    _warned_at: float | None = None
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        console: Path,
+        output: Path,
+        pidfile: Path,
+        *,
+        expected: Sequence[str],
+        grace: float,
+        on_line: Callable[[str], None] | None,
+    ) -> None:
+        self.stopped = ""  # why the guest was killed
+        self._console, self._output = GrowingFile(console), GrowingFile(output)
+        self._pidfile, self._expected, self._grace = pidfile, expected, grace
+        self._on_line = on_line or (lambda _: None)
+        self._kill_at: float | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
 
@@ -327,31 +348,20 @@ class _Watch:
 
     def _follow(self) -> None:
         while not self._ended.wait(POLL):
-            self._pass_on(whole_lines_only=True)
-            self._stop_after_warning()
-        self._pass_on(whole_lines_only=False)
+            self._pass_on(self._output.new_lines())
+            self._look_for_warnings()
+        self._pass_on(self._output.new_lines(ended=True))
 
-    def _pass_on(self, whole_lines_only: bool) -> None:
-        if self.on_line is None or not self.output.exists():
-            return
-        with self.output.open("rb") as source:
-            source.seek(self._seen)
-            fresh = source.read()
-        if whole_lines_only:
-            fresh = fresh[: fresh.rfind(b"\n") + 1]
-        self._seen += len(fresh)
-        for line in fresh.decode(errors="replace").splitlines():
-            self.on_line(line)
+    def _pass_on(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self._on_line(line)
 
-    def _stop_after_warning(self) -> None:
-        now = time.monotonic()
-        if self._warned_at is None:
-            size = self.console.stat().st_size if self.console.exists() else 0
-            if size != self._scanned and find_warnings(self.console.read_text(errors="replace"), self.expected):
-                self._warned_at = now
-            self._scanned = size
-        elif now > self._warned_at + self.grace and not self.stopped:
-            self.stopped = f"the kernel complained; the guest was stopped {self.grace:.0f} s later"
-            with suppress(OSError, ValueError):  # gone by itself
-                # Not SIGTERM: on it User-Mode Linux cleans up wherever it is, and complains of that.
-                os.killpg(os.getpgid(int(self.pidfile.read_text())), signal.SIGKILL)
+    def _look_for_warnings(self) -> None:
+        if self._kill_at is None:
+            if find_warnings("\n".join(self._console.new_lines()), self._expected):
+                self._kill_at = time.monotonic() + self._grace
+        elif time.monotonic() > self._kill_at and not self.stopped:
+            self.stopped = f"the kernel printed a warning; the guest was killed {self._grace:.0f} s later"
+            with suppress(OSError, ValueError):  # the guest has ended by itself
+                # Not SIGTERM: on it User-Mode Linux cleans up wherever it is, and prints warnings about that.
+                os.killpg(os.getpgid(int(self._pidfile.read_text())), signal.SIGKILL)

@@ -1,8 +1,9 @@
-"""What guests are made from, once everything is built; and what runs them: KVM where it really does, else TCG."""
+"""A kernel with its modules, ready to boot; and the choice between KVM, where a trial boot works, and TCG."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,20 +14,22 @@ from ..common.progress import say, step
 from ..kernels.build import USER_MODE, Kernel, Module
 from ..trees.series import Tree
 from .guest import COUNTED, run_guest
+from .runs import new_run
 
 UNACCELERATED = "native"  # in place of an accelerator: User-Mode Linux needs none
 KVM = Path("/dev/kvm")
-TRIAL_SECONDS = 30.0  # KVM boots in about 2 s; a hanging one never ends
-# What the kernel says early in its boot when it finds itself under KVM (arch/x86/kernel/cpu/hypervisor.c).
+TRIAL_SECONDS = 30.0  # KVM boots in about 2 s; where it hangs, it never ends
+# The kernel prints this early in its boot under KVM (arch/x86/kernel/cpu/hypervisor.c).
 UNDER_KVM = "Hypervisor detected: KVM"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+FAILURE_HOLDS = 3600.0  # seconds until a failed trial is repeated
 
 
 @dataclass(frozen=True)
 class Machine:
     """The queue's tree, a kernel, its dm-crypt modules by variant, and the accelerator.
 
-    `wanted_accel` is what the user asked for: "kvm", "tcg", UNACCELERATED or None.
+    `wanted_accel` is the user's choice: "kvm", "tcg", UNACCELERATED or None.
     """
 
     tree: Tree
@@ -35,7 +38,7 @@ class Machine:
     wanted_accel: str | None
 
     def accel(self) -> str:
-        """The accelerator that works, tried once (see `choose`); UNACCELERATED for User-Mode Linux.
+        """The accelerator to use (see `choose`); UNACCELERATED for User-Mode Linux.
 
         Raises UserError when the wanted one does not work.
         """
@@ -47,37 +50,46 @@ class Machine:
 def choose(kernel: Kernel, wanted: str | None) -> str:
     """ "kvm" or "tcg" for this kernel on this machine, or COUNTED.
 
-    `wanted` (ACCEL=) is one of these words, or None for the better of the first two that works. A
-    trial's result holds until the machine is booted again. Raises UserError for
-    any other word, and when KVM is wanted and does not work.
+    `wanted` (ACCEL=) is one of these words, or None for KVM where a trial boot works and TCG elsewhere. The result
+    of a trial is kept: a success until the machine is booted again, a failure for an hour, or until KVM is wanted.
+    Raises UserError for any other word, and when KVM is wanted and does not work.
     """
     if wanted not in (None, "", "kvm", "tcg", COUNTED):
         raise UserError(f"unknown accelerator: {wanted}\n  ACCEL= takes kvm or tcg; without it, KVM is tried first")
     if wanted in ("tcg", COUNTED):
         return wanted
-    failure = _why_not_kvm(kernel)
+    failure = _why_not_kvm(kernel, again=wanted == "kvm")
     if not failure:
         return "kvm"
     if wanted == "kvm":
-        raise UserError(f"ACCEL=kvm, but {failure}\n  use ACCEL=tcg, or none: the emulator then does it, more slowly")
+        raise UserError(f"ACCEL=kvm, but {failure}\n  ACCEL=tcg, or no ACCEL=, uses the emulator, which is slower")
     return "tcg"
 
 
-def _why_not_kvm(kernel: Kernel) -> str:
-    """Why KVM cannot run this kernel here, "" when it can."""
+def _why_not_kvm(kernel: Kernel, *, again: bool) -> str:
+    """Why KVM cannot run this kernel here, "" when it can. `again`: repeat a trial that failed."""
     if not os.access(KVM, os.R_OK | os.W_OK):
         return f"{KVM} is missing or not accessible to this user"
-    memory = build_dir(kernel.target) / "kvm" / f"{kernel.key}-{BOOT_ID.read_text().strip()}"
-    if memory.exists():
-        return memory.read_text()
-    out = memory.parent / "trial"
+    kept = build_dir(kernel.target) / f"kvm-{kernel.key[:16]}-{BOOT_ID.read_text().strip()}"
+    if kept.exists():
+        failure = kept.read_text()
+        if not failure or (not again and time.time() < kept.stat().st_mtime + FAILURE_HOLDS):
+            return failure
+    failure = _try_kvm(kernel)
+    say("KVM works" if not failure else f"KVM is not used for the next hour: {failure}\n  ACCEL=kvm tries it again")
+    fresh = kept.with_name(f".{kept.name}-{os.getpid()}")
+    fresh.write_text(failure)
+    fresh.rename(kept)
+    return failure
+
+
+def _try_kvm(kernel: Kernel) -> str:
+    """Boot the kernel under KVM; the reason when that fails, else ""."""
+    out = new_run(build_dir(kernel.target), "kvm-trial")
     with step(f"trial boot under KVM, at most {TRIAL_SECONDS:.0f} s", out / "console.log"):
         trial = run_guest(kernel, "nothing.sh", name="kvm-trial", out=out, accel="kvm", timeout=TRIAL_SECONDS)
-    failure = ""
     if trial.status != 0:
-        failure = f"it does not run this kernel: {trial.why} (console: {trial.console})"
-    elif UNDER_KVM not in trial.console.read_text(errors="replace"):  # QEMU falls back to TCG silently
-        failure = f"QEMU did not use it (console: {trial.console})"
-    say("KVM works" if not failure else f"KVM is not used: {failure}")
-    memory.write_text(failure)
-    return failure
+        return f"it does not run this kernel: {trial.why} (console: {trial.console})"
+    if UNDER_KVM not in trial.console.read_text(errors="replace"):  # QEMU falls back to TCG without a word
+        return f"QEMU did not use it (console: {trial.console})"
+    return ""

@@ -10,6 +10,7 @@ from ..common.paths import build_dir
 from ..common.progress import say
 from ..guests.guest import run_guest
 from ..guests.machine import Machine
+from ..guests.runs import new_run
 from ..kernels.build_cryptsetup import Cryptsetup
 from . import figures, pages
 
@@ -27,14 +28,14 @@ def run(machine: Machine, cryptsetup: Cryptsetup) -> int:
     what the flags save. Raises UserError when a step in the guest fails or the kernel complains.
     """
     kernel = machine.kernel
-    out = build_dir(kernel.target) / "demo"
+    out = new_run(build_dir(kernel.target), "demo")
     chosen = machine.accel()
-    say(f"booting Linux {kernel.release} ({kernel.flavour}, {chosen}); console: {out / 'guest' / 'console.log'}")
+    say(f"booting Linux {kernel.release} ({kernel.flavour}, {chosen}); console: {out / 'console.log'}")
     run_guest(
         kernel,
         "demo.sh",
         name="demo",
-        out=out / "guest",
+        out=out,
         accel=chosen,
         timeout=TIMEOUT,
         inputs={"variants/series.ko": machine.modules["series"].path},

@@ -1,155 +1,36 @@
-"""Run test files in guests: what each said, how it ended, what the kernel complained about meanwhile."""
+"""Run test files in guests, and read their KTAP, exit statuses and kernel logs."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..common.counts import Counts
 from ..common.errors import UserError
-from ..common.paths import REPO
 from ..guests.guest import GRACE, GuestResult, indented, run_guest, tail
-from ..guests.kernel_log import STALLS, KernelWarning, find_warnings
+from ..guests.kernel_log import KernelWarning, find_warnings
 from ..kernels.build import USER_MODE, Kernel, Module
 from ..kernels.build_cryptsetup import Cryptsetup
 from . import ktap
+from .files import cpus, groups, kernel_arguments, provoked
+from .results import TestResult
 
-TESTS = REPO / "selftests"  # one directory a group; what is not executable is sourced
-MUTANTS = TESTS / "mutants"  # no tests, but drivers that must not pass them; no guest needs them
-KSELFTESTS = ("dm-crypt", "functional")  # the groups for the driver alone; the others are for cryptsetup
 MARK = "guest test: "  # tests.sh writes it to the kernel log before each test
 
-# A crypto queue this short is always full: what the recipes need, and most other tests may as well have.
-# To follow every allocation makes each of them slow: the test that looks at leaks asks for it.
+# Some defects show only when the crypto queue is full; one this short always is, and other tests need no longer one.
+# kmemleak follows every allocation, which makes each test slow; the tests that look for leaks turn it on.
 KERNEL_ARGS = ("cryptd.cryptd_max_cpu_qlen=4", "kmemleak=off")
-# What the suite for the tree finds, it has to find on a kernel as it comes.
-IN_TREE = ("cryptd.cryptd_max_cpu_qlen=1000",)
-
-
-@dataclass(frozen=True)
-class TestResult:
-    """One test file in one guest: what it said, its exit status (None: it never ended), the kernel's warnings.
-
-    `cpus`: of the guest. `must_run`: it has all it needs in our guests, so that a skip of the file, or of a case,
-    is a failure.
-    """
-
-    name: str
-    report: ktap.Report
-    status: int | None
-    warnings: tuple[KernelWarning, ...]
-    cpus: int = 0
-    must_run: bool = False
-
-    @property
-    def counts(self) -> Counts:
-        """Claims passed, failed and skipped; one failure more for each way in which the run itself went wrong."""
-        cases = self.report.cases
-        passed = sum(case.ok and not case.skip for case in cases)
-        failed = sum(not case.ok for case in cases) + len(self.faults)
-        skipped = sum(case.ok and bool(case.skip) for case in cases) + bool(self.report.skip)
-        return Counts(passed, failed, skipped)
-
-    @property
-    def faults(self) -> tuple[str, ...]:
-        """What is wrong besides the cases that failed."""
-        faults = [*self.report.problems]
-        if self.warnings:
-            faults.append(f"the kernel complained: {self.warnings[0].first}")
-        if self.status is None:
-            faults.append("the guest ended before the test did")
-        elif self.status != self.report.exit_status:
-            faults.append(f"exit status {self.status}, where what it said means {self.report.exit_status}")
-        skips = [self.report.skip, *(case.skip for case in self.report.cases)]
-        if self.must_run and any(skips):
-            faults.append(f"it skips what it could have run here: {next(filter(None, skips))}")
-        return tuple(faults)
-
-    @property
-    def tripped(self) -> bool:
-        """Whether the test found something: a case that is not ok, or a warning. A broken setup is no find.
-
-        Nor are stalls, which a busy host makes.
-        """
-        found = any(warning.kind not in STALLS for warning in self.warnings)
-        return found or not all(case.ok for case in self.report.cases)
-
-
-def names(group: str) -> list[str]:
-    """The test files of a group, as 'group/name', in the order in which they run."""
-    found = sorted((TESTS / group).glob("*.sh"))
-    return [f"{group}/{path.stem}" for path in found if os.access(path, os.X_OK)]
-
-
-def groups() -> dict[str, Path]:
-    """What a guest gets of `TESTS`, by its place there."""
-    return {f"tests/{place.name}": place for place in TESTS.iterdir() if place != MUTANTS}
-
-
-def kselftests() -> list[str]:
-    """The test files of selftests/, as `names` has them."""
-    return [name for group in KSELFTESTS for name in names(group)]
-
-
-def is_kselftest(name: str) -> bool:
-    """Whether a test file, named as 'group/name', is one of selftests/."""
-    return name.partition("/")[0] in KSELFTESTS
-
-
-def is_in_tree(name: str) -> bool:
-    """Whether a test file, named as 'group/name', is one of those that the queues add to the tree."""
-    return name.startswith(f"{KSELFTESTS[0]}/")
-
-
-def provoked(test: str) -> tuple[str, ...]:
-    """What a test makes the kernel say on purpose: the patterns after "# Provokes: " at its top."""
-    return _said(test, "# Provokes: ")
-
-
-def kernel_arguments(test: str) -> tuple[str, ...]:
-    """What a test wants to be booted with: after "# Kernel arguments: " at its top, in place of the usual ones."""
-    return IN_TREE if is_in_tree(test) else _said(test, "# Kernel arguments: ")
-
-
-def wants_emulation(test: str) -> bool:
-    """Whether "# Guest: emulated" is at its top: only the debug kernel shows what it looks for."""
-    return "emulated" in _said(test, "# Guest: ")
-
-
-def chosen(known: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """Those of the `known` tests that are wanted, by name or group; all of them for none.
-
-    Raises UserError for a word that is neither.
-    """
-    for word in wanted:
-        if not any(word in (test, *test.split("/")) for test in known):
-            there = "\n".join(f"    {test}" for test in known)
-            raise UserError(f"there is no test TEST={word}, but:\n{there}")
-    return [test for test in known if not wanted or {test, *test.split("/")}.intersection(wanted)]
-
-
-def replaced(usual: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
-    """The usual kernel arguments with the wanted ones, of the same name or new, in their place."""
-    by_name = {argument.partition("=")[0]: argument for argument in (*usual, *wanted)}
-    return tuple(by_name.values())
-
-
-def _said(test: str, words: str) -> tuple[str, ...]:
-    lines = (TESTS / f"{test}.sh").read_text().splitlines()
-    return tuple(line.removeprefix(words) for line in lines if line.startswith(words))
 
 
 @dataclass(frozen=True)
 class Guests:
-    """Where test files run: a kernel, its accelerator, the directory of the runs; `on_line` gets what they print.
+    """Guests for test files: their kernel, accelerator and output directory; `on_line` receives each printed line.
 
-    They find `cryptsetup`, if any, under $CRYPTSETUP_PREFIX, its own tests in $CRYPTSETUP_TESTS.
-    `quick`: the short form of each test. `fail_fast`: a test ends with its first
-    failure. `any_driver`: a flag that the driver lacks is left out, and not a reason
-    to skip. `env`: what else tests are told. `grace`: see run_guest.
+    Tests find `cryptsetup`, if any, in $CRYPTSETUP_PREFIX, and its own tests in $CRYPTSETUP_TESTS.
+    `quick`: the short form of each test. `fail_fast`: a test ends with its first failure. `any_driver`: tests do
+    without the flags that the driver lacks, instead of skipping. `env`: more variables for the tests. `grace`: see
+    run_guest.
     """
 
     kernel: Kernel
@@ -163,14 +44,13 @@ class Guests:
     any_driver: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
     kernel_args: Sequence[str] = KERNEL_ARGS
-    memory: str = "2G"  # debugging aids walk through all of it
+    memory: str = "2G"  # debug options walk through all of it
 
     def run(self, module: Module, tests: Sequence[str], timeout: float) -> list[TestResult]:
         """Run the tests against a module; each guest has `timeout` seconds, each test half of them.
 
-        A guest that ends too early costs only the test that did it: the rest run
-        in another one, as do those that need another boot. Raises UserError
-        when a guest does not get to its first test.
+        When a guest ends too early, only the test that ran then has failed; the tests after it run in another guest,
+        and so do tests that need other boot options. Raises UserError when a guest does not reach its first test.
         """
         results: list[TestResult] = []
         left = sorted(tests, key=self.boot)
@@ -190,20 +70,19 @@ class Guests:
         return results
 
     def cpus(self, test: str) -> int:
-        """How many CPUs the test's guest has: what it says after "# CPUs: " at its top; else one in the short form.
+        """The number of CPUs of the test's guest.
 
-        Two emulated CPUs, as in the long form, take far longer than one: they wait for each
-        other. Where nothing is emulated there are two; User-Mode Linux has one.
+        User-Mode Linux has one, KVM two. Under TCG two CPUs wait for each other, so a guest has two only where the
+        test asks for them, and in the long form.
         """
         if self.kernel.arch == USER_MODE:
             return 1
         if self.accel != "tcg":
             return 2
-        said = _said(test, "# CPUs: ")
-        return int(said[0]) if said else 1 if self.quick else 2
+        return cpus(test) or (1 if self.quick else 2)
 
     def boot(self, test: str) -> tuple[int, tuple[str, ...]]:
-        """What the test's guest is booted with: CPUs, and the test's own kernel arguments."""
+        """The boot options of the test's guest: the number of CPUs, and the test's own kernel arguments."""
         return self.cpus(test), kernel_arguments(test)
 
     def _boot(self, module: Module, tests: Sequence[str], out: Path, timeout: float) -> list[TestResult]:
@@ -236,50 +115,56 @@ class Guests:
             for line in (f"{guest.why}; console: {guest.console}", *indented(tail(guest.console)).splitlines()):
                 self.on_line(line)
         console = guest.console.read_text(errors="replace")
-        blamed = blame(console, find_warnings(console), tests)
+        warnings = warnings_by_test(console, tests)
         if "Call Trace" in console and self.on_line:
-            self.on_line(f"traces with the lines of dm-crypt.c: {decoder(self.kernel, module)} <{guest.console}")
-        if blamed[""] or not (guest.results / f"{tests[0]}.ktap").exists():
+            self.on_line(f"source lines of the traces: {decoder(self.kernel, module)} <{guest.console}")
+        if warnings[""] or not (guest.results / f"{tests[0]}.ktap").exists():
             guest.require_success()
-        begun = [test for test in tests if (guest.results / f"{test}.ktap").exists()]
-        if silent := [test for test in begun if f"{MARK}{test}" not in console]:
+        started = [test for test in tests if (guest.results / f"{test}.ktap").exists()]
+        if silent := [test for test in started if f"{MARK}{test}" not in console]:
             raise UserError(
-                f"the kernel of guest {guest.name} wrote nothing to its console when {silent[0]} began: "
-                f"what it complains about would go unseen\n  console: {guest.console}"
+                f"the kernel of guest {guest.name} wrote nothing to its console when {silent[0]} started, "
+                f"so its warnings cannot be seen\n  console: {guest.console}"
             )
-        return [_read(guest, name, unprovoked(blamed[name], provoked(name)), self.cpus(name)) for name in tests]
+        return [_read(guest, test, unprovoked(warnings[test], provoked(test)), self.cpus(test)) for test in tests]
 
 
 def decoder(kernel: Kernel, module: Module) -> str:
-    """The command that finds the source lines of a console's traces: of what is built, our modules have them."""
+    """The command that adds source lines to the traces of a console; only our modules have them."""
     script = kernel.source / "scripts" / "decode_stacktrace.sh"
     return f"{script} {kernel.objects / 'vmlinux'} {kernel.source} {module.path.parent}"
 
 
-def blame(
-    console: str, warnings: Sequence[KernelWarning], tests: Sequence[str]
-) -> dict[str, tuple[KernelWarning, ...]]:
-    """Complaints by the test that ran when they came ("" for those before the first)."""
+def warnings_by_test(console: str, tests: Sequence[str]) -> dict[str, tuple[KernelWarning, ...]]:
+    """The kernel's warnings by the test that ran then ("" for those before the first test)."""
     running = ""
     at_line = [""]
-    for line in console.replace("\r", "").splitlines():  # as kernel_log.find_warnings counts them
+    for line in console.replace("\r", "").splitlines():  # find_warnings counts the lines in the same way
         name = line.partition(MARK)[2].strip()
         running = name if name in tests else running
         at_line.append(running)
-    return {name: tuple(c for c in warnings if at_line[c.line] == name) for name in ("", *tests)}
+    found = find_warnings(console)
+    return {name: tuple(each for each in found if at_line[each.line] == name) for name in ("", *tests)}
 
 
 def unprovoked(warnings: Sequence[KernelWarning], patterns: Sequence[str]) -> tuple[KernelWarning, ...]:
     """The warnings that no pattern matches."""
-    return tuple(c for c in warnings if not any(re.search(pattern, c.first) for pattern in patterns))
+    return tuple(each for each in warnings if not any(re.search(pattern, each.first) for pattern in patterns))
 
 
-def _read(guest: GuestResult, name: str, warnings: tuple[KernelWarning, ...], cpus: int) -> TestResult:
-    said, status = guest.results / f"{name}.ktap", guest.results / f"{name}.status"
+def replaced(usual: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
+    """The usual kernel arguments, with the wanted ones added or in place of those of the same name."""
+    by_name = {argument.partition("=")[0]: argument for argument in (*usual, *wanted)}
+    return tuple(by_name.values())
+
+
+def _read(guest: GuestResult, name: str, warnings: tuple[KernelWarning, ...], cpu_count: int) -> TestResult:
+    output, status, seconds = (guest.results / f"{name}.{kind}" for kind in ("ktap", "status", "seconds"))
     return TestResult(
         name=name,
-        report=ktap.parse(said.read_text(errors="replace") if said.exists() else ""),
+        report=ktap.parse(output.read_text(errors="replace") if output.exists() else ""),
         status=int(status.read_text()) if status.exists() else None,
         warnings=warnings,
-        cpus=cpus,
+        cpus=cpu_count,
+        seconds=float(seconds.read_text()) if seconds.exists() else guest.seconds,
     )

@@ -1,62 +1,55 @@
-"""Known failures: what a commit of the queue may fail because the commit before it did."""
+"""Failures that a commit of a queue may have, because no commit before it fixed them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 
-from .guest_tests import TestResult
 from .ktap import Report
+from .results import TestResult
 
 WHY = "fails as on the base"
+ANY = ""  # in place of a case: the kernel warned, or the guest ended before it came to all cases
 
 
-@dataclass(frozen=True)
 class KnownFailures:
-    """What one test found wrong with the base, and no commit since has fixed.
+    """The (test, case) pairs that failed on the base and that no commit since has passed.
 
-    `cases` failed. `faulty`: the run itself went wrong, as it does when the kernel complains or the guest ends
-    before the test: then those not `seen` are not known.
+    The pair (test, ANY) stands for the faults of the test, and for cases that no commit has reached yet.
     """
 
-    cases: frozenset[str] = frozenset()
-    seen: frozenset[str] = frozenset()
-    faulty: bool = False
+    def __init__(self, failures: Iterable[tuple[str, str]] = ()) -> None:
+        self.failures = set(failures)
+        self._reached: set[tuple[str, str]] = set()
 
-    def __bool__(self) -> bool:
-        return bool(self.cases or self.faulty)
+    def add_base(self, base: TestResult) -> None:
+        """Record the failures of a test on the base."""
+        self._reached |= {(base.name, case.name) for case in base.report.cases}
+        self.failures |= {(base.name, case.name) for case in base.report.cases if not case.ok}
+        if base.faults:
+            self.failures.add((base.name, ANY))
 
-    def covers(self, case: str) -> bool:
-        """Whether the case may fail."""
-        return case in self.cases or (self.faulty and case not in self.seen)
+    def known(self, test: str, case: str) -> bool:
+        """The case may fail."""
+        if (test, case) in self.failures:
+            return True
+        return (test, ANY) in self.failures and (test, case) not in self._reached
 
-
-def failures_of(base: TestResult) -> KnownFailures:
-    """The known failures of one test, from its result on the base."""
-    cases = base.report.cases
-    return KnownFailures(
-        frozenset(case.name for case in cases if not case.ok),
-        frozenset(case.name for case in cases),
-        bool(base.faults),
-    )
-
-
-def judge(known: KnownFailures, found: TestResult) -> tuple[TestResult, KnownFailures]:
-    """A commit's result with its known failures as skips, and those that are left after it."""
-    cases = tuple(
-        replace(case, ok=True, skip=WHY) if not case.ok and known.covers(case.name) else case
-        for case in found.report.cases
-    )
-    still = {case.name for case in cases if case.skip == WHY}
-    seen = frozenset(case.name for case in cases)
-    faulty = known.faulty and bool(found.faults)
-    left = KnownFailures(
-        frozenset(still) | (known.cases - seen),  # what a guest did not come to is not fixed
-        known.seen | seen,
-        faulty,
-    )
-    if faulty:
-        report = Report(found.report.plan, WHY, cases, ())
-        return replace(found, report=report, status=report.exit_status, warnings=()), left
-    report = replace(found.report, cases=cases)
-    consistent = found.status == found.report.exit_status
-    return replace(found, report=report, status=report.exit_status if consistent else found.status), left
+    def excuse(self, found: TestResult) -> TestResult:
+        """The result with its known failures as skips. Failures that it does not have are fixed from now on."""
+        test = found.name
+        cases = tuple(
+            replace(case, ok=True, skip=WHY) if not case.ok and self.known(test, case.name) else case
+            for case in found.report.cases
+        )
+        excuse_faults = (test, ANY) in self.failures and bool(found.faults)
+        self.failures -= {(test, case.name) for case in cases if case.skip != WHY}
+        self.failures |= {(test, case.name) for case in cases if case.skip == WHY}
+        self._reached |= {(test, case.name) for case in cases}
+        if excuse_faults:
+            report = Report(found.report.plan, WHY, cases, ())
+            return replace(found, report=report, status=report.exit_status, warnings=())
+        self.failures.discard((test, ANY))
+        report = replace(found.report, cases=cases)
+        consistent = found.status == found.report.exit_status
+        return replace(found, report=report, status=report.exit_status if consistent else found.status)

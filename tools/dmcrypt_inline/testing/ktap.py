@@ -11,7 +11,7 @@ _TEST = re.compile(r"^(not )?ok (\d+)(?: (?!# SKIP)(.*?))?(?:\s*# SKIP\s*(.*))?$
 
 @dataclass(frozen=True)
 class Case:
-    """One test line; `skip` is the reason or "", `diagnostics` what was printed since the line before it."""
+    """One test line; `skip` is the reason or "", `diagnostics` the comment lines since the last test line."""
 
     number: int
     ok: bool
@@ -22,10 +22,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Report:
-    """What one test file said, and what was wrong with the way it said it.
+    """The KTAP of one test file, and its violations of the format.
 
-    `plan` is None when there was none; `skip` is the reason when the whole file
-    was skipped. A report with problems has failed, whatever its cases say.
+    `plan` is None when there was none; `skip` is the reason when the file skipped all its cases. A report with
+    problems has failed, whatever its cases say.
     """
 
     plan: int | None
@@ -35,14 +35,14 @@ class Report:
 
     @property
     def exit_status(self) -> int:
-        """What the test file's exit status should be: 0 passed, 1 failed, 4 all skipped."""
+        """The exit status that fits the report: 0 passed, 1 failed, 4 all skipped."""
         if self.problems or not all(case.ok for case in self.cases):
             return 1
         return 4 if all(case.skip for case in self.cases) else 0
 
 
 def parse(text: str) -> Report:
-    """Read one test file's output; lines that are no KTAP are ignored."""
+    """Read one test file's output; other lines than KTAP are ignored."""
     plan: int | None = None
     skip = ""
     cases: list[Case] = []
@@ -56,7 +56,7 @@ def parse(text: str) -> Report:
         elif test := _TEST.match(line):
             number = int(test[2])
             if number != len(cases) + 1:
-                problems.append(f"test {len(cases) + 1} was to come, not: {line}")
+                problems.append(f"expected test {len(cases) + 1}, got: {line}")
             reason = "no reason given" if test[4] == "" else test[4] or ""
             cases.append(Case(number, test[1] is None, test[3] or "", reason, tuple(diagnostics)))
             diagnostics = []

@@ -1,263 +1,317 @@
-"""What make selftest, make mutants and the guests' half of make test run, and the results they leave."""
+"""The suites of make selftest, mutants, soak, bisect-check, and of the guest tests in make test."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
-from functools import partial
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ..common.counts import Counts, total
 from ..common.paths import build_dir
 from ..common.progress import say
 from ..guests.environment import environment, write
-from ..guests.guest import indented
 from ..guests.machine import Machine
+from ..guests.runs import new_run
 from ..kernels.build import USER_MODE, Module
 from ..kernels.build_cryptsetup import Cryptsetup
 from ..trees.base import BaseTree
 from ..trees.targets import get_target
 from .advice import bitlocker_volumes, run_advice
-from .guest_tests import Guests, TestResult, is_in_tree, is_kselftest, kselftests, names
-from .known_failures import WHY, KnownFailures, failures_of, judge
-from .mutants import Mutant, MutantResult, counts, run_mutant
+from .files import (
+    IN_TREE,
+    KSELFTESTS,
+    WITHOUT_QUEUE,
+    chosen,
+    cryptsetup_tests,
+    group_of,
+    is_named,
+    kselftests,
+)
+from .guest_tests import Guests
+from .known_failures import WHY, KnownFailures
+from .mutants import Mutant, run_mutant
+from .results import NOT_OK, RESULTS, Earlier, Outcome, TestResult, earlier_outcomes, say_outcome, to_json
 
-QUICK_SECONDS, FULL_SECONDS = 2400.0, 10800.0  # against a guest that hangs, not to hurry one
+QUICK_SECONDS, FULL_SECONDS = 2400.0, 10800.0  # against a guest that hangs
 SOAK = "functional/soak"
-WITHOUT = "cryptsetup_on_base"  # the tests of cryptsetup on a kernel without the queue
-AT_ONCE = 2  # guests: each mostly keeps one CPU busy
-# kselftests for one guest: they take from seconds to minutes, a boot 20 seconds.
-SHARE = {"quick": 6, "full": 3}
+AT_ONCE = 2  # guests at the same time: each mostly keeps one CPU busy
+# Tests in one guest: a test takes from seconds to minutes, a boot in QEMU 20 seconds.
+PER_GUEST = {"quick": 6, "full": 3}
+# make test runs these on a stacked queue, which changes how sectors are encrypted; the queue below had the others.
+OF_SECTORS = (
+    "regressions",
+    "aes_xts_is_that_of_openssl",
+    "authenticated_data_same_in_all_modes",
+    "data_same_at_all_sizes",
+    "data_same_in_all_modes",
+    "eboiv_encrypts_the_offset",
+    "keys_leave_memory",
+    "keys_wiped_and_set",
+    "reads_go_on_in_kcryptd",
+    "units_same_in_one_call",
+)
 
-Outcome = TestResult | MutantResult
-Job = Callable[[], Sequence[Outcome]]
+Job = Callable[[], Sequence[Outcome]]  # one guest
 
 
-def _guests(machine: Machine, stage: str, *, quick: bool) -> Guests:
-    """Guests whose runs lie under build/<target>/<stage>."""
-    kernel, chosen = machine.kernel, machine.accel()
-    out = build_dir(kernel.target) / stage
-    say(f"guests with Linux {kernel.release} ({kernel.flavour}, {chosen}); consoles: {out}")
-    return Guests(kernel, None, chosen, out, quick)
+@dataclass(frozen=True)
+class Suite:
+    """One run of a stage: its machine and guests, and the earlier outcomes to compare with.
+
+    `settings` are stored with the results: only runs with the same settings are compared.
+    """
+
+    machine: Machine
+    stage: str
+    guests: Guests
+    settings: Mapping[str, object]
+    earlier: Earlier
+
+    def run(self, jobs: Iterable[Job]) -> Counts:
+        """Run the jobs, print the outcomes as they come, and close the suite."""
+        return self.close(_outcomes(self._reporting(job) for job in jobs))
+
+    def _reporting(self, job: Job) -> Job:
+        def run() -> Sequence[Outcome]:
+            outcomes = job()
+            for each in outcomes:
+                say_outcome(each, self.earlier)
+            return outcomes
+
+        return run
+
+    def close(self, outcomes: Sequence[Outcome]) -> Counts:
+        """Write the results file and print the totals."""
+        counts = total([each.counts for each in outcomes])
+        content = {
+            "settings": self.settings,
+            "counts": asdict(counts),
+            "results": [to_json(each) for each in sorted(outcomes, key=lambda each: each.name)],
+            "config": self.machine.kernel.config.read_text().splitlines(),
+        }
+        where = environment(self.machine, self.guests.accel, self.guests.cryptsetup)
+        path = write(self.guests.out / RESULTS, where, content)
+        failed = [each.name for each in outcomes if each.verdict == NOT_OK]
+        say(f"{self.stage}: {counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped; results: {path}")
+        if failed:
+            say(f"failed: {' '.join(failed)}")
+        return counts
 
 
-def _with_cryptsetup(guests: Guests, cryptsetup: Cryptsetup) -> Guests:
-    """Guests with the patched cryptsetup, memory for the hashing of passphrases, and a kernel as it comes."""
-    return replace(guests, cryptsetup=cryptsetup, kernel_args=(), memory="3G")
+def _suite(machine: Machine, stage: str, *, quick: bool, variant: str = "", **settings: object) -> Suite:
+    """A suite with a directory of its own below build/<target>/runs."""
+    kernel, accel = machine.kernel, machine.accel()
+    place = build_dir(kernel.target)
+    settings |= {"variant": variant, "quick": quick, "flavour": kernel.flavour, "accel": accel}
+    earlier = earlier_outcomes(place, stage, settings)
+    out = new_run(place, stage)
+    say(f"guests with Linux {kernel.release} ({kernel.flavour}, {accel}); consoles: {out}")
+    return Suite(machine, stage, Guests(kernel, None, accel, out, quick), settings, earlier)
+
+
+def _outcomes(jobs: Iterable[Job]) -> list[Outcome]:
+    """Run the jobs, AT_ONCE at a time and in their order. An exception in one ends all."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return [each for some in pool.map(lambda job: job(), jobs) for each in some]
 
 
 def selftest(machine: Machine, quick: bool, variant: str, tests: Sequence[str]) -> Counts:
-    """The kselftests `tests` against a variant, each line as it comes. Writes build/<target>/selftest/results.json."""
-    guests = _guests(machine, "selftest", quick=quick)
-    return _close(machine, guests, "selftest", _found(_selftests(guests, machine.modules[variant], tests)))
+    """Run the kselftests `tests` against a variant; prints each line of theirs as it comes."""
+    suite = _suite(machine, "selftest", quick=quick, variant=variant)
+    return suite.run(_selftests(suite.guests, machine.modules[variant], tests))
 
 
 def soak(machine: Machine, minutes: int, seed: int) -> Counts:
-    """The test SOAK alone, for so many minutes. Writes build/<target>/soak/results.json."""
+    """Run the soak test for so many minutes."""
+    suite = _suite(machine, "soak", quick=False, minutes=minutes)
     options = {"DM_CRYPT_SOAK_MINUTES": str(minutes), "DM_CRYPT_SOAK_SEED": str(seed)}
-    guests = replace(_guests(machine, "soak", quick=False), env=options, on_line=LinesByTest())
+    guests = replace(suite.guests, out=suite.guests.out / "soak", env=options, on_line=_line_printer())
     seconds = 2 * (60.0 * minutes + 600.0)
-    return _close(machine, guests, "soak", guests.run(machine.modules["series"], [SOAK], seconds))
+    return suite.run([lambda: guests.run(machine.modules["series"], [SOAK], seconds)])
 
 
 def of_cryptsetup(machine: Machine, cryptsetup: Cryptsetup, quick: bool, tests: Sequence[str]) -> Counts:
-    """cryptsetup's tests `tests`, with and without the queue in the kernel. Writes results.json."""
-    guests = _with_cryptsetup(_guests(machine, "cryptsetup", quick=quick), cryptsetup)
-    return _close(machine, guests, "cryptsetup", _found(_cryptsetup(guests, machine, tests)))
+    """Run the tests `tests` of cryptsetup, with the queue in the kernel or without it as each test wants."""
+    suite = _suite(machine, "cryptsetup", quick=quick)
+    suite = replace(suite, guests=replace(suite.guests, cryptsetup=cryptsetup))
+    return suite.run(_of_cryptsetup(suite.guests, machine, tests))
 
 
 def bisect_check(machine: Machine) -> Counts:
-    """The kselftests in their short form on the base and each other variant: the queue's commits, one after the other.
+    """Run the kselftests in their short form on the base, and on each commit of the queue in its order.
 
-    A commit is tried in the modes that it has. A case that fails on the base may fail on a commit too, and is
-    skipped there, until a commit mends it; on the series nothing may.
+    A case that fails on the base may fail on a commit, and counts as skipped there, until a commit fixes it. On the
+    series no case may fail. Tests run in the modes that the commit has.
     """
-    guests = replace(_guests(machine, "bisect", quick=True), any_driver=True)
-    results: list[TestResult] = []
-    known: dict[str, KnownFailures] = {}
+    suite = _suite(machine, "bisect", quick=True)
+    guests = replace(suite.guests, any_driver=True)
+    outcomes: list[Outcome] = []
+    known = KnownFailures()
     for number, (name, module) in enumerate(machine.modules.items(), 1):
         say(f"{name}, {number} of {len(machine.modules)}")
-        found = [each for each in _found(_selftests(guests, module, kselftests())) if isinstance(each, TestResult)]
+        found = [each for each in _outcomes(_selftests(guests, module, kselftests())) if isinstance(each, TestResult)]
         if name == "base":
-            known = {each.name: failures_of(each) for each in found}
+            for each in found:
+                known.add_base(each)
             continue
+        if name == "series":
+            known = KnownFailures()
         for each in found:
-            before = known.get(each.name, KnownFailures())
-            judged, known[each.name] = judge(before if name != "series" else KnownFailures(), each)
-            if before and not each.counts.failed:
-                say(f"{name} mends {each.name}")
-            elif known[each.name]:
+            judged = replace(known.excuse(each), name=f"{name}: {each.name}")
+            say_outcome(judged, suite.earlier)
+            if judged.counts != each.counts:
                 say(f"{name}: {each.name} {WHY}")
-            results.append(replace(judged, name=f"{name}: {each.name}"))
-    return _close(machine, guests, "bisect", results)
+            outcomes.append(judged)
+    return suite.close(outcomes)
 
 
-def mutants(machine: Machine, chosen: Sequence[Mutant]) -> Counts:
-    """Each wrong variant against the tests that must catch it. Writes build/<target>/mutants/results.json."""
-    guests = _guests(machine, "mutants", quick=True)
-    found = _found(_mutant_jobs(guests, machine, chosen))
-    return _close(machine, guests, "mutants", found)
+def mutants(machine: Machine, wanted: Sequence[Mutant]) -> Counts:
+    """Run each mutant against the tests that must catch it."""
+    suite = _suite(machine, "mutants", quick=True)
+    return suite.run(_mutants(suite.guests, machine, wanted))
 
 
-def test(
-    machine: Machine, sample: Sequence[Mutant], cryptsetup: Cryptsetup | None, further: Sequence[Job] = ()
+def test_queue(
+    machine: Machine,
+    sample: Sequence[Mutant],
+    cryptsetup: Cryptsetup | None,
+    volumes: BaseTree,
+    excluded: Sequence[str] = (),
 ) -> Counts:
-    """cryptsetup's tests on both drivers, the quick selftests, a sample of the mutants; no kernel is emulated.
+    """Run the tests of make test for a queue with the flags: the kselftests in their short form, a sample of the
+    mutants, advise on the base, and the tests of cryptsetup, if any, with and without the queue in the kernel.
 
-    Without a cryptsetup, the rest. `further` jobs run beside them.
+    `volumes`: the cryptsetup tree with BitLocker volumes.
     """
-    guests = replace(_guests(machine, "test", quick=True), cryptsetup=cryptsetup)
-    native = replace(guests, out=guests.out / "native")
+    suite = _suite(machine, "test", quick=True)
+    suite = replace(suite, guests=replace(suite.guests, cryptsetup=cryptsetup))
     jobs: list[Job] = []
-    if cryptsetup:  # the longest first: the last ones end together
-        jobs = _cryptsetup(_with_cryptsetup(guests, cryptsetup), machine, cryptsetup_tests())
-    jobs += _selftests(native, machine.modules["series"], kselftests())
-    found = _found([*jobs, *further, *_mutant_jobs(native, machine, sample)])
-    return _close(machine, guests, "test", found)
+    if cryptsetup:  # the longest jobs come first, so that the last ones end together
+        jobs += _of_cryptsetup(suite.guests, machine, _without(excluded, cryptsetup_tests()))
+    jobs += _selftests(suite.guests, machine.modules["series"], _without(excluded, kselftests()))
+    jobs += _advice(suite, volumes)
+    jobs += _mutants(suite.guests, machine, sample, excluded)
+    return suite.run(jobs)
 
 
-def advice(machine: Machine, cryptsetup: BaseTree) -> list[Job]:
-    """What advise says of mappings on the base, and on the released driver where there is one, and what its advice
-    does: jobs for `test` and `test_fixes`.
-
-    `cryptsetup`: whose tests have BitLocker volumes.
+def test_fixes(
+    machine: Machine, found_by: Sequence[str], volumes: BaseTree | None = None, excluded: Sequence[str] = ()
+) -> Counts:
+    """Run the tests of make test for a queue of fixes: each of the tests `found_by` must fail on the base and pass on
+    the series, the tests of the tree must pass on the series. With `volumes`, run advise too.
     """
-    out = build_dir(machine.kernel.target) / "test"
-    volumes = bitlocker_volumes(cryptsetup, out)
-
-    def run(module: Module) -> list[TestResult]:
-        guests = Guests(machine.kernel, None, machine.accel(), out / f"advise-{module.name}", True)
-        return _say_results([run_advice(guests, module, volumes)])
-
-    return [partial(run, machine.modules[name]) for name in ("base", "released") if name in machine.modules]
-
-
-def test_fixes(debug: Machine, found_by: Sequence[str], further: Sequence[Job] = ()) -> Counts:
-    """The tests `found_by`, in their short form: on the base each finds its defect, on the series none does.
-
-    On the series also those of the tree. The rest is for `selftest`: it takes its time. `further` jobs run beside
-    them.
-    """
-    guests = _guests(debug, "test", quick=True)
-    tests = tuple(test for test in kselftests() if Path(test).name in found_by)
-    on_base = Mutant("base", debug.tree.path, tests)
-    on_series = [test for test in kselftests() if test in tests or is_in_tree(test)]
-    jobs = [*further, *_selftests(guests, debug.modules["series"], on_series), *_mutant_jobs(guests, debug, [on_base])]
-    found = _found(jobs)
-    return _close(debug, guests, "test", found)
+    suite = _suite(machine, "test", quick=True)
+    tests = _without(excluded, kselftests())
+    finding = tuple(test for test in tests if Path(test).name in found_by)
+    on_series = [test for test in tests if test in finding or group_of(test) == IN_TREE]
+    jobs = _advice(suite, volumes) if volumes else []
+    jobs += _selftests(suite.guests, machine.modules["series"], on_series)
+    jobs += _mutants(suite.guests, machine, [Mutant("base", machine.tree.path, finding)])
+    return suite.run(jobs)
 
 
-def _found(jobs: Sequence[Job]) -> list[Outcome]:
-    """What the jobs find, by its names; they begin in their order, AT_ONCE at a time, and an error of one ends all."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = list(pool.map(lambda job: job(), jobs))
-    return sorted((each for some in found for each in some), key=lambda each: each.name)
+def test_stacked(machine: Machine, excluded: Sequence[str] = ()) -> Counts:
+    """Run the tests of make test for a stacked queue."""
+    suite = _suite(machine, "test", quick=True)
+    tests = _without(excluded, chosen(kselftests(), OF_SECTORS))
+    return suite.run(_selftests(suite.guests, machine.modules["series"], tests))
 
 
-def _mutant_jobs(guests: Guests, machine: Machine, chosen: Sequence[Mutant]) -> list[Job]:
-    return [
-        partial(run_mutant, guests, replace(mutant, tests=(test,)), machine.modules[mutant.name])
-        for mutant in chosen
-        for test in mutant.tests
-    ]
+def _without(excluded: Sequence[str], tests: Sequence[str]) -> list[str]:
+    return [test for test in tests if not is_named(test, excluded)]
+
+
+def _advice(suite: Suite, cryptsetup: BaseTree) -> list[Job]:
+    """advise in a guest on the base, and on the released driver where there is one."""
+    volumes = bitlocker_volumes(cryptsetup, suite.guests.out)
+
+    def job(module: Module) -> Job:
+        guests = replace(suite.guests, cryptsetup=None, out=suite.guests.out / f"advise-{module.name}")
+        return lambda: [replace(run_advice(guests, module, volumes), name=f"advise_on_{module.name}")]
+
+    modules = suite.machine.modules
+    return [job(modules[name]) for name in ("base", "released") if name in modules]
+
+
+def _mutants(guests: Guests, machine: Machine, wanted: Sequence[Mutant], excluded: Sequence[str] = ()) -> list[Job]:
+    """A guest for each mutant and each test that must catch it."""
+
+    def job(mutant: Mutant, test: str) -> Job:
+        return lambda: [run_mutant(guests, machine.modules[mutant.name], test)]
+
+    return [job(mutant, test) for mutant in wanted for test in mutant.tests if not is_named(test, excluded)]
 
 
 def _selftests(guests: Guests, module: Module, tests: Sequence[str]) -> list[Job]:
-    """The kselftests `tests` as jobs of one guest each: a guest for those that need the same boot.
+    """The kselftests `tests` as jobs of one guest each, for tests that need the same boot options.
 
-    The rarest boots come first, and no guest gets more than SHARE tests, so that the last ones end together.
+    The rarest boot options come first, and a guest gets PER_GUEST tests at most, so that the last jobs end together.
     """
     by_boot: dict[tuple[int, tuple[str, ...]], list[str]] = {}
     for test in tests:
         by_boot.setdefault(guests.boot(test), []).append(test)
-    # A boot of User-Mode Linux is cheap, and without instructions for AES a test may leave the next one other ciphers.
-    share = 1 if guests.kernel.arch == USER_MODE else SHARE["quick" if guests.quick else "full"]
+    # User-Mode Linux boots fast. Without instructions for AES a test can also change the ciphers of the next one.
+    per_guest = 1 if guests.kernel.arch == USER_MODE else PER_GUEST["quick" if guests.quick else "full"]
     parts = []
     for alike in sorted(by_boot.values(), key=len):
-        count = -(-len(alike) // share)
+        count = -(-len(alike) // per_guest)
         parts += [alike[number::count] for number in range(count)]
     seconds = QUICK_SECONDS if guests.quick else FULL_SECONDS
-    lacks = get_target(guests.kernel.target).lacking(guests.kernel.flavour) if module.name == "series" else None
+    lacking = get_target(guests.kernel.target).lacking(guests.kernel.flavour) if module.name == "series" else None
 
-    def run(number: int, part: list[str]) -> list[TestResult]:
-        mine = replace(guests, out=guests.out / f"{module.name}-{number}", on_line=LinesByTest())
-        found = mine.run(module, part, seconds)
-        return found if lacks is None else [_without(lacks, it) for it in found]
+    def job(number: int, part: Sequence[str]) -> Job:
+        own = replace(guests, out=guests.out / f"{module.name}-{number}", on_line=_line_printer())
 
-    return [partial(run, number, part) for number, part in enumerate(parts)]
+        def run() -> list[TestResult]:
+            found = own.run(module, part, seconds)
+            return found if lacking is None else [excuse_lacking(lacking, each) for each in found]
+
+        return run
+
+    return [job(number, part) for number, part in enumerate(parts)]
 
 
-def _without(lacks: Sequence[str], found: TestResult) -> TestResult:
-    """The result of a test that must run, but for what the kernel lacks: "test", or "test:case", which may fail."""
+def excuse_lacking(lacking: Sequence[str], found: TestResult) -> TestResult:
+    """The result of a test that must run, except for what the kernel lacks: the words of Target.lacking, "test" for a
+    test that may skip and "test:case" for a case that may fail.
+    """
     name, report = Path(found.name).name, found.report
-    cases = {word.removeprefix(f"{name}:") for word in lacks}
+    may_fail = {(found.name, word.removeprefix(f"{name}:")) for word in lacking}
     skips = bool(report.skip) or any(case.skip for case in report.cases)
-    return replace(judge(KnownFailures(frozenset(cases)), found)[0], must_run=skips and name not in lacks)
+    return replace(KnownFailures(may_fail).excuse(found), must_run=skips and name not in lacking)
 
 
-class LinesByTest:
-    """Prints what tests say as it comes, each line with its test's name: guests speak by turns."""
+def _of_cryptsetup(guests: Guests, machine: Machine, tests: Sequence[str]) -> list[Job]:
+    """The tests of cryptsetup as two jobs: a guest with the queue in the kernel, and one without.
 
-    def __init__(self) -> None:
-        self.test = ""
+    These guests have memory for the hashing of passphrases, and a kernel with its default settings.
+    """
+    guests = replace(guests, kernel_args=(), memory="3G")
+    seconds = QUICK_SECONDS if guests.quick else FULL_SECONDS
 
-    def __call__(self, line: str) -> None:
-        """Print a line of a guest's output; tests.sh begins each test with "# group/name"."""
-        begins = line.removeprefix("# ")
-        if begins != line and is_kselftest(begins):
-            self.test = Path(begins).name
-        say(f"    {self.test}: {line}" if self.test else f"    {line}")
+    def job(variant: str, part: Sequence[str]) -> Job:
+        own = replace(guests, out=guests.out / f"cryptsetup-{variant}")
 
+        def run() -> list[TestResult]:
+            return [replace(each, must_run=True) for each in own.run(machine.modules[variant], part, seconds)]
 
-def cryptsetup_tests() -> list[str]:
-    """The test files of cryptsetup, as `names` has them: with the queue in the kernel and without."""
-    return [*names("cryptsetup"), *names(WITHOUT)]
+        return run
 
-
-def _cryptsetup(guests: Guests, machine: Machine, tests: Sequence[str]) -> list[Job]:
-    """cryptsetup's tests as jobs: a guest with the queue in the kernel, one without."""
-
-    def run(variant: str, part: Sequence[str]) -> list[TestResult]:
-        mine = replace(guests, out=guests.out / f"cryptsetup-{variant}")
-        ran = mine.run(machine.modules[variant], part, QUICK_SECONDS if guests.quick else FULL_SECONDS)
-        return _say_results([replace(each, must_run=True) for each in ran])
-
-    without = [test for test in tests if test.startswith(f"{WITHOUT}/")]
+    without = [test for test in tests if group_of(test) == WITHOUT_QUEUE]
     others = [test for test in tests if test not in without]
-    return [partial(run, *each) for each in (("series", others), ("base", without)) if each[1]]
+    return [job(variant, part) for variant, part in (("series", others), ("base", without)) if part]
 
 
-def _say_results(results: list[TestResult]) -> list[TestResult]:
-    for result in results:
-        found = result.counts
-        say(f"    # {result.name}: {found.passed} passed, {found.failed} failed, {found.skipped} skipped")
-        for case in result.report.cases:
-            if not case.ok:
-                said = (*(f"# {line}" for line in case.diagnostics), f"not ok {case.name}")
-                say(indented("\n".join(said)))
-    return results
+def _line_printer() -> Callable[[str], None]:
+    """A function that prints a guest's lines, each with the name of its test: guests print at the same time."""
+    test = ""
 
+    def on_line(line: str) -> None:
+        nonlocal test
+        name = line.removeprefix("# ")  # tests.sh prints "# group/name" before each test
+        if name != line and "/" in name and group_of(name) in KSELFTESTS:
+            test = Path(name).name
+        say(f"    {test}: {line}" if test else f"    {line}")
 
-def _close(machine: Machine, guests: Guests, stage: str, outcomes: Sequence[Outcome]) -> Counts:
-    """Write what was found and say how it stands."""
-    results = [each for each in outcomes if isinstance(each, TestResult)]
-    tried = [each for each in outcomes if isinstance(each, MutantResult)]
-    for result in results:
-        for fault in result.faults:
-            say(f"not ok {result.name}: {fault}")
-        for warning in result.warnings[:1]:
-            say(indented(warning.excerpt))
-    found = total([*(result.counts for result in results), counts(tried)])
-    path = write(
-        guests.out / "results.json",
-        environment(machine, guests.accel, guests.cryptsetup),
-        {
-            "counts": asdict(found),
-            "results": [asdict(result) for result in results],
-            "mutants": [asdict(each) for each in tried],
-            "config": machine.kernel.config.read_text().splitlines(),
-        },
-    )
-    say(f"{stage}: {found.passed} passed, {found.failed} failed, {found.skipped} skipped; results: {path}")
-    return found
+    return on_line

@@ -15,7 +15,7 @@ from dmcrypt_inline.commands import cli, options
 from dmcrypt_inline.commands.request import Request
 from dmcrypt_inline.common.jobs import jobs
 from dmcrypt_inline.common.paths import REPO, TOOLS
-from dmcrypt_inline.testing import guest_tests
+from dmcrypt_inline.testing import files
 from dmcrypt_inline.trees.targets import TARGETS
 
 IN_MAKE = [name for name, stage in cli.STAGES.items() if stage.in_make]
@@ -113,8 +113,8 @@ def test_variables_of_make_are_options(asked: list[tuple[Request, dict[str, obje
     assert cli.main(["bench"]) == 0
     assert jobs() == len(os.sched_getaffinity(0))
     assert [given for _, given in asked] == [
-        {"tests": "table  io", "quick": True, "variant": "a=/b c"},
-        {"tests": "", "quick": False, "variant": "series"},
+        {"tests": "table  io", "quick": True, "variant": "a=/b c", "exclude": "", "failed": False},
+        {"tests": "", "quick": False, "variant": "series", "exclude": "", "failed": False},
         {"plan": "full", "variants": ["a=b", "c=d"]},
         {"plan": "full", "variants": []},
     ]
@@ -208,7 +208,7 @@ def test_what_a_calling_make_leaves_does_not_reach_the_kernel_s(monkeypatch: pyt
 
 
 def test_the_tests_that_a_target_names_exist() -> None:
-    known = {Path(test).name for test in guest_tests.kselftests()}
+    known = {Path(test).name for test in files.kselftests()}
     for target in TARGETS.values():
         named = (*target.defects, *target.lacks, *target.lacks_natively)
         assert {name.partition(":")[0] for name in named} <= known

@@ -9,7 +9,6 @@ import pytest
 from dmcrypt_inline.checks.checklist import Check
 from dmcrypt_inline.commands import cli, testing
 from dmcrypt_inline.commands.request import Request
-from dmcrypt_inline.common.counts import Counts, run_parts
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.trees.targets import TARGETS
 
@@ -30,7 +29,7 @@ def test_checks_by_name(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     def named(*names: str) -> list[Check]:
         return [Check(name, lambda: None) for name in names]
 
-    for name in ("ensure_packages", "_trees", "python_env"):
+    for name in ("ensure_packages", "_make_trees", "python_env"):
         monkeypatch.setattr(testing, name, lambda *_: None)
     monkeypatch.setattr(Request, "base", lambda *_: None)
     monkeypatch.setattr(testing, "source_checks", lambda *_: named("lint", "spelling"))
@@ -58,21 +57,13 @@ def test_cryptsetup_is_tested_natively_with_both_drivers(
 
 
 @pytest.mark.parametrize(
-    ("word", "name"), [("base", "base"), ("{}", "mine"), ("new={}", "new"), ("none", ""), ("{}x", ""), ("x={}.o", "")]
+    ("word", "name"), [("base", "base"), ("{}", "given"), ("new={}", "new"), ("none", ""), ("{}x", ""), ("x={}.o", "")]
 )
-def test_selftest_takes_a_driver_of_yours(tmp_path: Path, word: str, name: str) -> None:
+def test_variant_takes_a_driver(tmp_path: Path, word: str, name: str) -> None:
     source = tmp_path / "dm-crypt.c"
     source.touch()
     if name:
-        assert testing._variant_wanted(word.format(source)) == (name, None if name == "base" else source)
+        assert testing._parse_variant(word.format(source)) == (name, None if name == "base" else source)
         return
     with pytest.raises(UserError, match="neither base nor series nor a file"):
-        testing._variant_wanted(word.format(source))
-
-
-def test_a_part_that_cannot_run_fails_and_stops_no_other(capsys: pytest.CaptureFixture[str]) -> None:
-    def refuses() -> Counts:
-        raise UserError("no network")
-
-    assert run_parts({"one": refuses, "two": lambda: Counts(1, 0, 0)}) == Counts(1, 1, 0)
-    assert "not ok one_can_run\nno network" in capsys.readouterr().out
+        testing._parse_variant(word.format(source))

@@ -1,4 +1,4 @@
-"""warnings.py: real console logs with what must be found in them, and the kernel's headlines one by one."""
+"""warnings.py: real console logs with the warnings in them, and the kernel's headlines one by one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONSOLES = sorted((Path(__file__).parent / "consoles").glob("*.txt"))
 
 
 @pytest.mark.parametrize("console", CONSOLES, ids=lambda path: path.stem)
-def test_finds_what_is_there_and_nothing_else(console: Path) -> None:
+def test_finds_the_warnings_of_a_console(console: Path) -> None:
     found = [{"line": c.line, "kind": c.kind, "first": c.first} for c in find_warnings(console.read_text())]
     assert found == json.loads(console.with_suffix(".json").read_text())
 

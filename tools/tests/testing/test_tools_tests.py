@@ -1,4 +1,4 @@
-"""tools_tests.py: what the tools' own tests come to."""
+"""tools_tests.py: only tests that pass count as passed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dmcrypt_inline.testing import tools_tests
         ("", Counts(0, 1, 0)),
     ],
 )
-def test_only_what_passes_has_passed(
+def test_only_tests_that_pass_have_passed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, counts: Counts
 ) -> None:
     monkeypatch.setattr(tools_tests, "python_env", lambda: Path(sys.prefix))
