@@ -8,12 +8,11 @@ _dmcrypt_advise() {
 	local word=${COMP_WORDS[COMP_CWORD]} node words=""
 
 	case ${COMP_WORDS[COMP_CWORD - 1]} in
-	--apply | --measure)
+	--apply | --undo | --measure)
 		for node in /sys/block/dm-*/dm; do
 			case $(cat "$node/uuid" 2>/dev/null) in CRYPT-*) words+=" $(cat "$node/name")" ;; esac
 		done
 		;;
-	--undo) words=$(ls /var/lib/dmcrypt-advise 2>/dev/null) ;;
 	--key-file)
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")
 		return

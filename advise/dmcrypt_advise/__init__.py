@@ -1,1 +1,1 @@
-"""What the flags would do on this machine: read, judge, say, and on request set. Standard library only."""
+"""Advise on dm-crypt's workqueue flags for this machine, and set them on request. Standard library only."""

@@ -1,4 +1,4 @@
-"""Which driver of the kernel's crypto API serves a cipher, and how it completes: from /proc/crypto."""
+"""The driver of the kernel's crypto API for a cipher, and how it completes requests, from /proc/crypto."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 from .system import System
 
-# A driver of the kind "simd" hands a request to cryptd only where the FPU's registers are in use by what it
-# interrupted (crypto/simd.c): never in the task that submits a write, which is where no_write_workqueue encrypts.
+# A driver of the kind "simd" queues a request to cryptd only if the code that it interrupted uses the FPU
+# (crypto/simd.c). That never happens in the task that submits a write, where no_write_workqueue encrypts.
 SYNC, SIMD, ASYNC = "synchronous", "synchronous unless the FPU is busy", "asynchronous"
-# A cipher in C, a block at a time, in a template or by itself; what hashes beside it does not matter.
+# A cipher in C that works block by block, alone or in a template; the hash of a template does not matter.
 PLAIN = re.compile(r"(^|(?<!mac)\()(\w+-generic|aes-lib|aes-fixed-time)\b")
 
 
 @dataclass(frozen=True)
-class Driver:
-    """The driver in use for a cipher. `kind`: SYNC, SIMD or ASYNC. `plain`: it uses no instructions made for it."""
+class CipherDriver:
+    """The driver in use for a cipher. `kind`: SYNC, SIMD or ASYNC. `plain`: it uses no special CPU instructions."""
 
     name: str
     kind: str
@@ -35,7 +35,7 @@ class _Entry:
 
 
 def algorithm(cipher: str) -> str:
-    """What dm-crypt asks the crypto API for: "xts(aes)" for aes-xts-plain64, "essiv(cbc(aes),sha256)" for essiv."""
+    """Name in the crypto API: "xts(aes)" for aes-xts-plain64, "essiv(cbc(aes),sha256)" for aes-cbc-essiv:sha256."""
     if cipher.startswith("capi:"):
         return cipher.removeprefix("capi:").rpartition("-")[0]
     words = cipher.split("-")
@@ -47,13 +47,12 @@ def algorithm(cipher: str) -> str:
     return f"{mode}({name})"
 
 
-def iv(cipher: str) -> str:
-    """The IV generator's name without its options: plain64, essiv, eboiv, random."""
+def iv_generator(cipher: str) -> str:
+    """The IV generator of a cipher without its options: plain64, essiv, eboiv, random."""
     return cipher.removeprefix("capi:").rpartition("-")[2].partition(":")[0]
 
 
-def parse(text: str) -> list[_Entry]:
-    """The drivers in /proc/crypto."""
+def _entries(text: str) -> list[_Entry]:
     found = []
     for block in text.split("\n\n"):
         said = {key.strip(): value.strip() for line in block.splitlines() for key, _, value in [line.partition(":")]}
@@ -64,15 +63,15 @@ def parse(text: str) -> list[_Entry]:
     return found
 
 
-def serving(system: System, cipher: str) -> Driver | None:
-    """The driver of the highest priority of that name, None where /proc/crypto has none."""
-    entries = parse(system.read("/proc/crypto") or "")
+def driver_of(system: System, cipher: str) -> CipherDriver | None:
+    """The driver with the highest priority for a cipher, None if /proc/crypto has none."""
+    entries = _entries(system.read("/proc/crypto") or "")
     wanted = algorithm(cipher)
     fitting = [it for it in entries if wanted in (it.name, it.driver)]
     if not fitting:
         return None
     best = max(fitting, key=lambda it: it.priority)
-    return Driver(best.driver, _kind(best, entries), best.priority, bool(PLAIN.search(best.driver)))
+    return CipherDriver(best.driver, _kind(best, entries), best.priority, bool(PLAIN.search(best.driver)))
 
 
 def _kind(entry: _Entry, entries: Sequence[_Entry]) -> str:

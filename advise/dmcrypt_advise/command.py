@@ -8,51 +8,57 @@ import sys
 from collections.abc import Sequence
 
 from . import applying, judge, looking, measuring, screen
-from .applying import YES, Person
+from .applying import CONFIRMATION, User
 from .errors import AdviseError
 from .system import System
 
 PROGRAM = "dmcrypt-advise"
-SUMMARY = "do no_read_workqueue and no_write_workqueue help on this machine, are they safe, how do they stay"
+SUMMARY = "advise on dm-crypt's no_read_workqueue and no_write_workqueue flags, and set them"
 DESCRIPTION = """\
-Look at every open dm-crypt mapping, what it lies on, what is stored for the
-next boot, and at the running kernel; say what to do, why, and how to take it
-back. Only --apply and --undo change anything. No key is kept or said. As a user
-it sees less, and says what it did not see.
+Check every open dm-crypt mapping: do the flags help on its disks, are they safe
+with this kernel, and does the next boot set them? Print the advice with its
+reasons and the commands to type. Only --apply and --undo change anything. The
+program never reads or prints a key. Without root it checks less and says so.
 """
 EPILOG = """\
 exit status:
-  0  nothing to do (also: no mapping is open); with options: done
-  1  something is advised
-  2  for a mapping, it cannot be told; the command line is wrong; with options:
-     refused or failed
-
-files:
-  /var/lib/dmcrypt-advise/NAME  what --apply changed, for --undo: flags and
-                                /etc/crypttab, no LUKS header
+  0  nothing to do, or no mapping is open; with an option: done
+  1  there is advice
+  2  the program cannot tell for some mapping; wrong command line; with an
+     option: rejected or failed
 """
 
 
-def parser() -> argparse.ArgumentParser:
+def option_parser() -> argparse.ArgumentParser:
     """The parser of the command line."""
-    stage = argparse.ArgumentParser(
-        prog=PROGRAM, description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=78),
     )
-    what = stage.add_mutually_exclusive_group()
-    what.add_argument("--json", action="store_true", help="for scripts")
-    text = "do what is advised for a mapping: header or crypttab, and what is open; what is changed is kept"
-    what.add_argument("--apply", metavar="NAME", help=text)
-    text = "default path against each flag, on the disk of a mapping, which is only read; writes on a RAM disk"
-    what.add_argument("--measure", metavar="NAME", help=text)
-    what.add_argument("--undo", metavar="NAME", help="take back what --apply changed")
-    stage.add_argument("--seconds", type=float, default=120.0, help="how long --measure takes (default: %(default)g)")
-    stage.add_argument("--yes", action="store_true", help="do not ask before a change")
-    text = "for cryptsetup, in place of a passphrase, which it asks for itself"
-    stage.add_argument("--key-file", default="", metavar="FILE", help=text)
-    return stage
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("--json", action="store_true", help="print the advice as JSON")
+    text = (
+        "set the advised flags in the LUKS2 header and in the open mapping, and keep all other options; print what"
+        " remains to do by hand, such as the line for /etc/crypttab"
+    )
+    action.add_argument("--apply", metavar="NAME", help=text)
+    text = "remove both flags from the LUKS2 header and from the open mapping, and keep all other options"
+    action.add_argument("--undo", metavar="NAME", help=text)
+    text = (
+        "measure the default path against each flag: reads on the disk of the mapping, writes on a RAM disk; the data"
+        " on the disk is only read"
+    )
+    action.add_argument("--measure", metavar="NAME", help=text)
+    parser.add_argument("--seconds", type=float, default=120.0, help="duration of --measure (default: %(default)g)")
+    parser.add_argument("--yes", action="store_true", help="change without asking for confirmation")
+    text = "key file for cryptsetup, which asks for the passphrase otherwise"
+    parser.add_argument("--key-file", default="", metavar="FILE", help=text)
+    return parser
 
 
-def run(
+def run_command(
     *,
     json: bool = False,
     apply: str | None = None,
@@ -63,17 +69,17 @@ def run(
     key_file: str = "",
     system: System | None = None,
 ) -> int:
-    """Carry out the command line; returns the exit status, as EPILOG has it."""
+    """Carry out the command line; returns the exit status, as EPILOG lists it."""
     system = system or System()
-    person = Person(say=_say, confirm=(lambda _: YES) if yes else _ask, key_file=key_file)
+    user = User(say=_say, confirm=(lambda _: CONFIRMATION) if yes else _ask, key_file=key_file)
     try:
         if measure:
-            for number in (signal.SIGTERM, signal.SIGHUP):  # its mappings are not to outlive it
+            for number in (signal.SIGTERM, signal.SIGHUP):  # the mappings must not outlive the program
                 signal.signal(number, signal.default_int_handler)
-            measuring.measure(system, measure, seconds, _say)
+            measuring.compare_flags(system, measure, seconds, _say)
             return 0
         if name := apply or undo:
-            (applying.apply if apply else applying.undo)(system, name, person)
+            (applying.apply if apply else applying.undo)(system, name, user)
             return 0
         facts = looking.look(system)
         verdicts = judge.judge(facts)
@@ -85,9 +91,9 @@ def run(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; returns the exit status, as EPILOG has it, or 130 when interrupted."""
+    """Run the program; returns the exit status, as EPILOG lists it, or 130 after an interrupt."""
     try:
-        return run(**vars(parser().parse_args(arguments)))
+        return run_command(**vars(option_parser().parse_args(arguments)))
     except KeyboardInterrupt:
         return 130
 

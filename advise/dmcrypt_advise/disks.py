@@ -1,4 +1,4 @@
-"""What a mapping lies on: down through partitions, LVM, RAID and other mappings to the disks themselves."""
+"""The devices below a mapping: partitions, LVM, RAID, other mappings, and the disks; and the devices above it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from .system import System
 
-VIRTUAL = ("vd", "xvd")  # their "rotational" is the host's guess, or nobody's
+VIRTUAL = ("vd", "xvd")  # the hypervisor may report any value as "rotational"
 MEMORY = ("ram", "zram", "null_blk", "nullb", "pmem")
 
 
 @dataclass(frozen=True)
 class Disk:
-    """A disk at the bottom of a stack. Sizes in bytes; `in_interrupts`: it may complete in hard interrupts."""
+    """A disk at the bottom of a stack. Sizes in bytes; `in_interrupts`: it may complete requests in hard interrupts."""
 
     name: str
     rotational: bool
@@ -26,28 +26,28 @@ class Disk:
 
     @property
     def virtual(self) -> bool:
-        """Whether a host decides what it is."""
+        """True for a disk of a hypervisor."""
         return self.name.startswith(VIRTUAL)
 
     @property
-    def words(self) -> str:
-        """As a person would say it."""
+    def description(self) -> str:
+        """The disk for the screen."""
         kind = {"nvme": "NVMe", "sata": "SATA", "usb": "USB", "virtio": "virtual", "sas": "SAS"}.get(self.transport, "")
         kind = kind or ("virtual" if self.virtual else "memory" if self.name.startswith(MEMORY) else "disk")
-        turns = "rotational" if self.rotational else "not rotational"
-        return f"{self.name}: {kind}, {turns}, sectors {self.logical}/{self.physical}" + ", zoned" * self.zoned
+        medium = "rotational" if self.rotational else "not rotational"
+        return f"{self.name}: {kind}, {medium}, sectors {self.logical}/{self.physical}" + ", zoned" * self.zoned
 
 
 @dataclass(frozen=True)
-class Stack:
-    """All that a mapping lies on, uppermost first (kernel names), and the disks at the bottom."""
+class DiskStack:
+    """The kernel names of all devices below a mapping, uppermost first, and the disks at the bottom."""
 
     layers: tuple[str, ...]
     disks: tuple[Disk, ...]
 
 
-def below(system: System, name: str) -> list[str]:
-    """What a device lies directly on: its slaves, or the disk of a partition; nothing for a disk."""
+def devices_below(system: System, name: str) -> list[str]:
+    """The devices directly below a device: its slaves, or the disk of a partition; none for a disk."""
     if slaves := system.names(f"/sys/block/{name}/slaves"):
         return slaves
     if name in (disks := system.names("/sys/block")):
@@ -55,31 +55,31 @@ def below(system: System, name: str) -> list[str]:
     return [disk for disk in disks if name in system.names(f"/sys/block/{disk}")]
 
 
-def walk_down(system: System, name: str) -> Stack:
-    """The stack under a device, without itself."""
+def stack_below(system: System, name: str) -> DiskStack:
+    """The stack below a device, without the device."""
     layers: list[str] = []
     bottom: list[str] = []
-    todo = below(system, name)
+    todo = devices_below(system, name)
     while todo:
         one = todo.pop(0)
         if one in layers:
             continue
         layers.append(one)
-        further = below(system, one)
+        further = devices_below(system, one)
         todo += further
         if not further:
             bottom.append(one)
     transports = _transports(system) if bottom else {}
-    return Stack(tuple(layers), tuple(look(system, disk, transports.get(disk, "")) for disk in bottom))
+    return DiskStack(tuple(layers), tuple(read_disk(system, disk, transports.get(disk, "")) for disk in bottom))
 
 
-def look(system: System, name: str, transport: str = "") -> Disk:
-    """One disk, from /sys."""
+def read_disk(system: System, name: str, transport: str = "") -> Disk:
+    """A disk as /sys describes it."""
     queue = f"/sys/block/{name}/queue"
     zoned = system.word(f"{queue}/zoned")
     scheduler = system.word(f"{queue}/scheduler")
-    # The kernel takes disks with one queue to softirqs, but not where only one CPU can submit to it. A disk without
-    # queues stands for others, as NVMe does for its paths.
+    # The kernel completes requests of disks with one queue in softirqs, except if only one CPU can submit to the disk.
+    # A disk without queues stands for others, as NVMe multipath does for its paths.
     one_cpu = system.word("/sys/devices/system/cpu/possible") == "0"
     return Disk(
         name=name,
@@ -94,8 +94,8 @@ def look(system: System, name: str, transport: str = "") -> Disk:
     )
 
 
-def above(system: System, node: str) -> list[str]:
-    """A device and all that is made of it."""
+def devices_above(system: System, node: str) -> list[str]:
+    """A device and all devices above it."""
     found, todo = [], [node]
     while todo:
         found.append(todo.pop(0))
@@ -104,13 +104,13 @@ def above(system: System, node: str) -> list[str]:
 
 
 def holds_lvm(system: System, node: str) -> bool:
-    """Whether a volume of LVM is made of a device."""
-    return any(system.word(f"/sys/block/{each}/dm/uuid").startswith("LVM-") for each in above(system, node))
+    """True if a volume of LVM is above a device."""
+    return any(system.word(f"/sys/block/{each}/dm/uuid").startswith("LVM-") for each in devices_above(system, node))
 
 
 def used_for(system: System, node: str, name: str) -> str:
-    """What is on a mapping: a mount point, or swap; "" where neither was found, on it or on what is made of it."""
-    tops = [each for each in above(system, node) if not system.names(f"/sys/block/{each}/holders")]
+    """The use of a mapping: a mount point or swap of the mapping or of a device above it; "" if none is found."""
+    tops = [each for each in devices_above(system, node) if not system.names(f"/sys/block/{each}/holders")]
     swaps = {line.split()[0] for line in (system.read("/proc/swaps") or "").splitlines() if line.strip()}
     mounts = [line.split() for line in (system.read("/proc/self/mounts") or "").splitlines() if line.count(" ") > 2]
     for top in tops:
@@ -126,6 +126,6 @@ def used_for(system: System, node: str, name: str) -> str:
 
 
 def _transports(system: System) -> dict[str, str]:
-    """By disk: nvme, sata, usb, virtio, as lsblk has it. It is only said, never judged by."""
-    said = system.ask(("lsblk", "--nodeps", "--noheadings", "--output", "NAME,TRAN"), "how disks are attached") or ""
+    """The transport of each disk as lsblk prints it: nvme, sata, usb, virtio. Only for the screen."""
+    said = system.ask(("lsblk", "--nodeps", "--noheadings", "--output", "NAME,TRAN"), "transport of the disks") or ""
     return {words[0]: words[1] for line in said.splitlines() if len(words := line.split()) > 1}

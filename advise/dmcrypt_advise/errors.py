@@ -1,7 +1,7 @@
-"""The one exception that is meant for the person at the terminal."""
+"""The exception whose text is meant for the user."""
 
 from __future__ import annotations
 
 
 class AdviseError(Exception):
-    """Something the administrator can act on; the program prints its text without a traceback and exits with 2."""
+    """An error that the user can act on: the program prints its text without a traceback and exits with status 2."""

@@ -1,4 +1,4 @@
-"""What an initramfs says of mappings: its crypttab and command line. Nothing else in it is kept."""
+"""Read crypttab and the kernel command line from an initramfs. Nothing else of it is kept."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ COMMAND_LINES = "etc/cmdline.d/"
 PLACES = ("/boot/initrd.img-{}", "/boot/initramfs-{}.img", "/boot/initrd-{}")
 DAMAGED = (OSError, EOFError, ValueError, lzma.LZMAError, struct.error, zlib.error)
 PACKAGE = "/usr/lib/modules/{}/pkgbase"  # Arch Linux names the initramfs after the kernel's package
-UNIFIED = ("/efi/EFI/Linux", "/boot/EFI/Linux", "/boot/efi/EFI/Linux")  # where images for the firmware lie, *.efi
-HEADER = 110  # bytes of a file's header in the format "newc", each number eight hexadecimal digits from byte 6 on
+UNIFIED = ("/efi/EFI/Linux", "/boot/EFI/Linux", "/boot/efi/EFI/Linux")  # directories of unified kernel images, *.efi
+HEADER = 110  # bytes of a file header in the format "newc"; from byte 6 on, each number has eight hexadecimal digits
 
 
-def look(system: System, release: str) -> tuple[str, dict[str, str]]:
-    """The path of the running kernel's initramfs and its texts by name; ("", {}) where there is none to be read."""
+def find_initramfs(system: System, release: str) -> tuple[str, dict[str, str]]:
+    """The path of the running kernel's initramfs and its texts by name; ("", {}) if none can be read."""
     names = [release, *filter(None, [system.word(PACKAGE.format(release))])]
     places = [pattern.format(name) for name in names for pattern in PLACES]
     places += [f"{place}/{name}" for place in UNIFIED for name in system.names(place) if name.endswith(".efi")]
@@ -36,44 +36,44 @@ def look(system: System, release: str) -> tuple[str, dict[str, str]]:
             return "", {}
         try:
             if not place.endswith(".efi"):
-                return place, texts(packed)
-            parts = sections(packed)
+                return place, config_texts(packed)
+            parts = image_sections(packed)
             if parts.get(".uname", b"").decode().strip("\0\n") == release:
                 line = parts.get(".cmdline", b"").decode(errors="replace").strip("\0\n")
-                return place, {**texts(parts.get(".initrd", b"")), f"{COMMAND_LINES}{place}": line}
+                return place, {**config_texts(parts.get(".initrd", b"")), f"{COMMAND_LINES}{place}": line}
         except (*DAMAGED, subprocess.SubprocessError) as error:
             system.miss(f"initramfs: {place}: {error}")
             return "", {}
-    system.miss("initramfs: none of this kernel is in /boot under a name that is known here")
+    system.miss("initramfs: none for this kernel was found in /boot under the usual names")
     return "", {}
 
 
-def sections(image: bytes) -> dict[str, bytes]:
-    """The parts of a unified kernel image, which is a program for the firmware (PE/COFF), the first of each name.
+def image_sections(image: bytes) -> dict[str, bytes]:
+    """The sections of a unified kernel image (a PE/COFF program for the firmware), the first of each name.
 
-    Raises ValueError and struct.error where it is none, or not whole.
+    Raises ValueError or struct.error if the image is damaged or of another kind.
     """
     [at] = struct.unpack_from("<I", image, 0x3C)
     if image[at : at + 4] != b"PE\0\0":
-        raise ValueError("no program for the firmware")
+        raise ValueError("not a unified kernel image")
     count, optional = struct.unpack_from("<H12xH", image, at + 6)
     found: dict[str, bytes] = {}
     for number in range(count):
         name, used, _, kept, begin = struct.unpack_from("<8s4I", image, at + 24 + optional + 40 * number)
         if begin + kept > len(image):
-            raise ValueError("it is cut off")
+            raise ValueError("the file is truncated")
         found.setdefault(name.rstrip(b"\0").decode(errors="replace"), image[begin : begin + min(used, kept)])
     return found
 
 
-def texts(packed: bytes) -> dict[str, str]:
-    """The texts of interest in an image: archives one after the other, the last one compressed."""
+def config_texts(packed: bytes) -> dict[str, str]:
+    """The crypttabs and command lines in an image: a sequence of archives, the last one compressed."""
     found: dict[str, str] = {}
     at = 0
     while at < len(packed):
         if packed[at : at + 6] in (b"070701", b"070702"):
             at = _read(packed, at, found)
-        elif packed[at] == 0:  # between archives
+        elif packed[at] == 0:  # padding between archives
             at += 1
         else:
             packed, at = _unpacked(packed[at:]), 0
@@ -81,7 +81,7 @@ def texts(packed: bytes) -> dict[str, str]:
 
 
 def _read(archive: bytes, at: int, found: dict[str, str]) -> int:
-    """Read one archive from `at` on; returns where it ends."""
+    """Read one archive from `at` on; returns its end."""
     for name, begin, end, after in _members(archive, at):
         at = after
         if name in CRYPTTABS or name.startswith(COMMAND_LINES):
@@ -110,6 +110,6 @@ def _unpacked(packed: bytes) -> bytes:
         return lzma.decompress(packed)
     programs = {b"\x28\xb5\x2f\xfd": "zstd", b"\x02\x21\x4c\x18": "lz4", b"\x04\x22\x4d\x18": "lz4"}
     if packed[:4] not in programs:
-        raise ValueError("neither an archive nor a compression that is known here")
+        raise ValueError("unknown format: no archive, and no known compression")
     argv = [programs[packed[:4]], "-dc"]
     return subprocess.run(argv, input=packed, capture_output=True, timeout=SECONDS, check=True).stdout

@@ -1,4 +1,4 @@
-"""From facts to a verdict for each mapping, with its reasons. No file and no program is looked at here."""
+"""Judge the facts: a verdict for each mapping, with reasons. This module reads no file and runs no program."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ import re
 from dataclasses import dataclass, field, replace
 from shlex import join
 
-from . import ciphers, kernel, planning
-from .kernel import Defect
-from .looking import Facts, Found
+from . import ciphers, defects, planning
+from .defects import FLAG_NAMES, Defect
+from .looking import Facts, MappingFacts
 from .mappings import FLAGS, READ, WRITE
-from .planning import State
+from .planning import OptionState
 
+# Values of `advice`, for scripts. SET, LEAVE and DONE have other words in the headline.
 SET, TAKE_BACK, FIX_FIRST = "set", "take back", "get a kernel fix first"
 LEAVE, DONE, CANNOT_TELL = "leave", "nothing to do", "cannot tell"
-TABLE_WORD = {"read": READ, "write": WRITE}
-BIG = 4096  # bytes of the sectors that today's disks have inside
+BIG = 4096  # bytes of the sectors inside today's disks
 MOST_ARGUMENTS = 10
+SETS_FLAGS_ITSELF = re.compile(r"[-.](cachyos|zen)")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What to do with a mapping. `advice` is one of the words above, `flags` what is to be set or taken back.
+    """The verdict on a mapping: `advice` is one of the values above, `flags` are the flags to set or to take back.
 
-    `refused`: flags that a defect of this kernel forbids, with the reason; `doubted`: flags that one would forbid, had
-    the distribution not mended it. `conflicts`: where table, header, crypttab, command line and initramfs disagree.
-    `in_doubt`: one of them is in force. `sectors`: what there is to say of their size, nothing where it is right;
-    `larger`: they can be changed, and nothing is known to be on top that would not bear it.
+    `refused`: flags that a defect of this kernel forbids, with the reason; `doubted`: flags that a defect would forbid
+    if the distribution has not fixed it; `in_doubt`: one of those is active. `conflicts`: differences between table,
+    header, crypttab, command line and initramfs. `sectors`: notes on the sector size; `larger`: advise larger ones.
+    `only_store`: the flags to set are active already.
     """
 
     name: str
@@ -39,27 +40,32 @@ class Verdict:
     sectors: tuple[str, ...] = ()
     in_doubt: bool = False
     larger: bool = False
+    only_store: bool = False
     do: tuple[str, ...] = ()
     undo: tuple[str, ...] = ()
 
     @property
     def headline(self) -> str:
         """The verdict in one line."""
-        flags = planning.both(self.flags)
-        parts = [f"{self.advice} {flags}" if self.flags else self.advice]
-        if self.advice == TAKE_BACK:
-            parts = [f"{FIX_FIRST}, or take back {flags}"]
-        for others, what in ((self.refused, FIX_FIRST), (self.doubted, CANNOT_TELL)):
-            parts += (
-                [f"{planning.said(frozenset(others))}: {what}"] if self.advice in (SET, DONE, LEAVE) and others else []
-            )
-        parts += ["settle what disagrees"] if self.conflicts and self.advice in (LEAVE, DONE) else []
-        parts += ["sectors of 4096"] if self.larger else []
-        return "; ".join(part for part in parts if not (part in (LEAVE, DONE) and len(parts) > 1))
+        flags = planning.flag_names(self.flags)
+        parts = {
+            SET: [f"store {flags} for the next boot" if self.only_store else f"set {flags}"],
+            TAKE_BACK: [f"remove {flags}, or get a kernel fix"],
+            LEAVE: [],
+            DONE: [],
+        }.get(self.advice, [self.advice])
+        for others, text in ((self.refused, FIX_FIRST), (self.doubted, CANNOT_TELL)):
+            if others and self.advice in (SET, DONE, LEAVE):
+                parts.append(f"{planning.option_list(frozenset(others))}: {text}")
+        if self.conflicts and self.advice in (LEAVE, DONE):
+            parts.append("resolve the conflict")
+        if self.larger:
+            parts.append(f"use sectors of {BIG}")
+        return "; ".join(parts) or {LEAVE: "leave the flags off", DONE: DONE}[self.advice]
 
     @property
     def status(self) -> int:
-        """For scripts: 0 nothing to do, 1 something is advised, 2 cannot tell."""
+        """The exit status: 0 nothing to do, 1 there is advice, 2 cannot tell."""
         if self.advice == CANNOT_TELL or (self.in_doubt and self.advice in (SET, LEAVE, DONE)):
             return 2
         return 0 if self.advice in (LEAVE, DONE) and not (self.conflicts or self.larger) else 1
@@ -67,131 +73,135 @@ class Verdict:
 
 def judge(facts: Facts) -> tuple[Verdict, ...]:
     """A verdict for each mapping."""
-    return tuple(_judge(found, facts) for found in facts.found)
+    return tuple(_judge(found, facts) for found in facts.mappings)
 
 
-def unsafe(found: Found, facts: Facts) -> dict[str, str]:
-    """Flags that a defect of this kernel forbids, or would, had it not been mended, with the reason; wherever it lies.
-
-    The table must have been seen.
-    """
-    defects = _defects(found, facts)
-    return {word: text for defect, word, text in defects if defect.effect == "stop" and word}
+def unsafe_flags(found: MappingFacts, facts: Facts) -> dict[str, str]:
+    """Flags that a defect of this kernel may forbid, with the reason. The table must be known."""
+    return {flag: text for defect, flag, text in _defects(found, facts) if defect.effect == "stop" and flag}
 
 
-def target(found: Found, verdict: Verdict) -> State:
+def target_state(found: MappingFacts, verdict: Verdict) -> OptionState:
     """The state that the verdict advises."""
-    if verdict.advice == TAKE_BACK:
-        return planning.wanted(found, frozenset(), verdict.flags)
-    return planning.wanted(found, verdict.flags, frozenset())
+    none = frozenset[str]()
+    add, remove = (none, verdict.flags) if verdict.advice == TAKE_BACK else (verdict.flags, none)
+    return planning.changed_state(found, add=add, remove=remove)
 
 
-def _judge(found: Found, facts: Facts) -> Verdict:
-    name, in_force = found.mapping.name, found.mapping.in_force or frozenset()
-    there, forced = in_force | found.stored.anywhere, _forced(found, facts)
-    if early := _cannot_judge(found, facts):
+def cannot_judge(found: MappingFacts, facts: Facts) -> tuple[str, str] | None:
+    """The advice and the reason if the flags cannot be judged."""
+    if not found.mapping.segments:
+        return CANNOT_TELL, "its table could not be read"
+    if not facts.kernel.has_flags:
+        return LEAVE, "this kernel does not have the flags; Linux 5.9 and later do"
+    return None
+
+
+def hindrance(found: MappingFacts) -> tuple[str, str] | None:
+    """The advice and the reason if nothing can be changed. An unsafe flag that is set already outweighs both."""
+    mapping, stored = found.mapping, found.stored
+    if stored.unknown:
+        text = f"the LUKS2 header has entries that this program does not handle: {stored.unknown}"
+        return LEAVE, f"{text}; finish a reencryption that is under way, or change the flags with cryptsetup"
+    if mapping.kind == "LUKS2" and stored.header is None:
+        return CANNOT_TELL, "its LUKS2 header could not be read; the header may be detached (--header)"
+    if not found.stack.disks:
+        return CANNOT_TELL, "/sys does not show the disk below it"
+    return None
+
+
+def forced_flags(found: MappingFacts, facts: Facts) -> frozenset[str]:
+    """The flags that the kernel sets by itself: one on zoned disks, both always in kernels of CachyOS and zen."""
+    flags = {WRITE} if any(disk.zoned for disk in found.stack.disks) else set()
+    not_stored = (found.mapping.active or frozenset()) - found.stored.anywhere
+    if SETS_FLAGS_ITSELF.search(facts.kernel.release) and not_stored >= set(FLAGS):
+        flags.update(FLAGS)
+    return frozenset(flags)
+
+
+def _judge(found: MappingFacts, facts: Facts) -> Verdict:
+    name, active = found.mapping.name, found.mapping.active or frozenset()
+    present, forced = active | found.stored.anywhere, forced_flags(found, facts)
+    if early := cannot_judge(found, facts):
         return Verdict(name, early[0], reasons=(early[1],))
-    hindered = _hindered(found)
+    hindered = hindrance(found)
     reasons, good = ([], frozenset[str]()) if hindered else _medium(found)
-    reasons += [f"the kernel sets {planning.both(forced)} by itself"] if forced else []
+    reasons += [f"the kernel sets {planning.flag_names(forced)} by itself"] if forced else []
     refused: dict[str, str] = {}
     doubted: dict[str, str] = {}
-    defects = _defects(found, facts)
-    for defect, word, text in defects:
-        if defect.effect == "stop" and word in good | there:
+    applying = _defects(found, facts)
+    for defect, flag, text in applying:
+        if defect.effect == "stop" and flag in good | present:
             backported = not facts.kernel.exact and (defect.fixed or facts.kernel.version < defect.since)
             unsure = backported or (found.driver is None and "async" in defect.takes)
-            (doubted if unsure else refused).setdefault(word, text)
-        elif defect.effect == "useless" and word in good:
-            good -= {word}
+            (doubted if unsure else refused).setdefault(flag, text)
+        elif defect.effect == "useless" and flag in good:
+            good -= {flag}
             reasons.append(text)
     if found.driver and found.driver.plain and READ in good:
         good -= {READ}
-        reasons.append(f"{found.driver.name} uses no instructions for its cipher: a softirq would decrypt for long")
+        text = f"{found.driver.name} uses no instructions of the CPU for this cipher"
+        reasons.append(f"{READ}: {text}: decryption in a softirq would block the CPU for long")
     if not found.driver:
-        reasons.append(
-            f"no driver for {found.mapping.segments[0].cipher} in /proc/crypto: it may be an asynchronous one"
-        )
+        cipher = found.mapping.segments[0].cipher
+        reasons.append(f"/proc/crypto has no driver for {cipher}: the driver may complete asynchronously")
     reasons += dict.fromkeys([*refused.values(), *doubted.values()])
-    in_doubt = bool(doubted.keys() & in_force)
+    in_doubt = bool(doubted.keys() & active)
     if hindered:
         advice, text = FIX_FIRST if refused else hindered[0], hindered[1]
         return Verdict(name, advice, frozenset(), (*reasons, text), refused, doubted, in_doubt=in_doubt)
     flags, advice = good - refused.keys() - doubted.keys() - forced, SET
-    notes = [text for defect, word, text in defects if defect.effect == "note" and (not word or word in flags)]
-    if surplus := frozenset(refused) & there - forced:
-        flags, advice = surplus, TAKE_BACK
+    notes = [text for defect, flag, text in applying if defect.effect == "note" and (not flag or flag in flags)]
+    if unsafe := frozenset(refused) & present - forced:
+        flags, advice = unsafe, TAKE_BACK
     elif not flags:
         advice = FIX_FIRST if (good | forced) & refused.keys() else CANNOT_TELL if good & doubted.keys() else LEAVE
-    elif flags <= in_force & found.stored.next_boot:
+    elif flags <= active & found.stored.next_boot:
         flags, advice = frozenset(), DONE
-    if any(segment.integrity for segment in found.mapping.segments):
-        notes.append("a refresh resets --integrity-no-journal too: give it again if you use it")
     conflicts, (sectors, larger) = _conflicts(found, forced), _sectors(found)
     verdict = Verdict(
-        name, advice, flags, (*reasons, *notes), refused, doubted, conflicts, sectors, in_doubt=in_doubt, larger=larger
+        name,
+        advice,
+        flags,
+        (*reasons, *notes),
+        refused,
+        doubted,
+        conflicts,
+        sectors,
+        in_doubt=in_doubt,
+        larger=larger,
+        only_store=advice == SET and flags <= active,
     )
     return _with_commands(found, verdict)
 
 
-def _cannot_judge(found: Found, facts: Facts) -> tuple[str, str] | None:
-    """The advice where the flags are out of the question, and why."""
-    if not found.mapping.segments:
-        return CANNOT_TELL, "its table could not be seen: run this as root"
-    if not facts.kernel.has_flags:
-        return LEAVE, "this kernel does not know the flags: 5.9 and later do"
-    return None
-
-
-def _hindered(found: Found) -> tuple[str, str] | None:
-    """The advice where nothing is to be changed, unless a flag that is there already is not safe, and why."""
-    mapping, stored = found.mapping, found.stored
-    if stored.hinders:
-        return LEAVE, f"the header says {stored.hinders}: to be ended, or set by hand, first"
-    if mapping.kind == "LUKS2" and stored.header is None:
-        return CANNOT_TELL, "its LUKS2 header could not be read: is it elsewhere (--header)?"
-    if not found.stack.disks:
-        return CANNOT_TELL, "the disk under it was not found in /sys"
-    return None
-
-
-def _forced(found: Found, facts: Facts) -> frozenset[str]:
-    """The flags that the kernel sets, whatever it is told: on zoned disks, and in CachyOS's and zen's always both."""
-    words = {WRITE} if any(disk.zoned for disk in found.stack.disks) else set()
-    unasked = (found.mapping.in_force or frozenset()) - found.stored.anywhere
-    if re.search(r"[-.](cachyos|zen)", facts.kernel.release) and unasked >= set(FLAGS):
-        words.update(FLAGS)
-    return frozenset(words)
-
-
-def _medium(found: Found) -> tuple[list[str], frozenset[str]]:
-    """What the disks say, and the flags that they would profit from."""
+def _medium(found: MappingFacts) -> tuple[list[str], frozenset[str]]:
+    """The reasons that the disks give, and the flags that help on them."""
     disks = found.stack.disks
     reasons = []
-    turning = [disk for disk in disks if disk.rotational]
-    for disk in turning:
-        if disk.virtual:
-            text = f"{disk.name} is virtual and says that it rotates, as many do whatever is behind them"
-            reasons.append(f"{text}: if you know that it is flash, measure")
-        else:
-            text = f"{disk.name} rotates: the flags are said to slow large reads there"
-            reasons.append(f"{text} (asserted by others, not measured by us)")
-    if turning:
+    for disk in disks:
+        if disk.rotational and disk.virtual:
+            text = f"{disk.name} is virtual and says that it rotates, as many hypervisors say of any disk"
+            reasons.append(f"{text}: if the disk is flash, run --measure {found.mapping.name}")
+        elif disk.rotational:
+            text = f"{disk.name} rotates: users report that the flags slow large reads on such disks"
+            reasons.append(f"{text}; this project did not measure it")
+    if reasons:
         return reasons, frozenset()
     verb = "do" if len(disks) > 1 else "does"
     names = ", ".join(disk.name for disk in disks)
-    return [*reasons, f"{names} {verb} not rotate: handing over to threads costs more there than it gains"], frozenset(
-        FLAGS
-    )
+    return [f"{names} {verb} not rotate: the worker threads cost more time there than they save"], frozenset(FLAGS)
 
 
-def _traits(found: Found, facts: Facts) -> frozenset[str]:
-    """What defects take (see defects.toml), as far as it is there."""
+def _traits(found: MappingFacts, facts: Facts) -> frozenset[str]:
+    """The conditions of defects.toml that are true for a mapping."""
     segments, disks = found.mapping.segments, found.stack.disks
+    generators = {ciphers.iv_generator(segment.cipher) for segment in segments}
     most = max(len({*segment.arguments, *FLAGS}) for segment in segments)
     traits = {
         "async": found.driver is None or found.driver.kind == ciphers.ASYNC,
-        "eboiv": any(ciphers.iv(segment.cipher) in ("eboiv", "elephant") for segment in segments),
+        "eboiv": bool(generators & {"eboiv", "elephant"}),
+        "elephant": "elephant" in generators,
         "integrity": any(segment.integrity for segment in segments),
         "interrupts": any(disk.in_interrupts for disk in disks),
         "zoned": any(disk.zoned for disk in disks),
@@ -199,92 +209,94 @@ def _traits(found: Found, facts: Facts) -> frozenset[str]:
         "audit": facts.audit,
         "arguments": most >= MOST_ARGUMENTS,
     }
-    return frozenset(name for name, is_so in traits.items() if is_so)
+    return frozenset(name for name, is_true in traits.items() if is_true)
 
 
-def _defects(found: Found, facts: Facts) -> list[tuple[Defect, str, str]]:
-    """The defects of this kernel that apply to a mapping, for each flag that it takes ("": none), with a text."""
+def _defects(found: MappingFacts, facts: Facts) -> list[tuple[Defect, str, str]]:
+    """The defects of this kernel that affect a mapping, one row for each flag ("": no flag), with the text for it."""
     traits = _traits(found, facts)
     version, exact = facts.kernel.version, facts.kernel.exact
-    applying = [it for it in kernel.defects() if it.takes <= traits and kernel.affected(it, version, exact)]
-    texts = {
-        it: f"{' and '.join(TABLE_WORD[flag] for flag in it.flags) or 'with or without flags'}: {it.what}"
-        for it in applying
-    }
     return [
-        (it, TABLE_WORD.get(flag, ""), texts[it] + _mended(it, facts)) for it in applying for flag in it.flags or ("",)
+        (it, FLAG_NAMES.get(flag, ""), f"{it.title}; {_fix(it, facts)}")
+        for it in defects.known_defects()
+        if it.effect != "document" and it.takes <= traits and defects.is_affected(it, version, exact)
+        for flag in it.flags or ("",)
     ]
 
 
-def _mended(defect: Defect, facts: Facts) -> str:
-    """Which kernel has the fix, and whether this one may have it without saying so."""
+def _fix(defect: Defect, facts: Facts) -> str:
+    """Where the fix is, and how to find out if this kernel has it."""
     if not defect.fixed:
-        return "" if defect.effect == "note" else f"; not mended up to {kernel.looked_at()}"
-    versions = ", ".join(".".join(map(str, it)) for it in (*defect.stable, defect.fixed))
-    text = f"; mended in {versions}"
-    if facts.kernel.distribution:
-        text += f"; this kernel may have it too: look for {defect.commit} in its changelog"
+        text = f"no Linux up to {defects.newest_checked()} has a fix"
+        return f'{text}: the patch "{defect.patch}" of this project fixes it' if defect.patch else text
+    text = f"fixed in {defect.fixed_in}"
+    if facts.kernel.distribution and (title := (defect.commits or ("",))[0].partition(" ")[2]):
+        text += f'; the distribution may have added the fix: look for "{title}" in the changelog of the kernel'
     return text
 
 
-def _conflicts(found: Found, forced: frozenset[str]) -> tuple[str, ...]:
-    stored, in_force = found.stored, found.mapping.in_force or frozenset()
-    said = planning.said
+def _conflicts(found: MappingFacts, forced: frozenset[str]) -> tuple[str, ...]:
+    stored, active = found.stored, found.mapping.active or frozenset()
+    names = planning.option_list
     texts = []
-    if lost := in_force - stored.next_boot - forced:
-        texts.append(f"in force, but stored nowhere that the next opening looks at: {said(lost)}")
-    if coming := stored.next_boot - in_force:
-        texts.append(f"stored, but not in force now: {said(coming)}")
-    tab = stored.line.words if stored.line else frozenset()
+    if lost := active - stored.next_boot - forced:
+        texts.append(f"active now, but stored nowhere for the next boot: {names(lost)}")
+    if coming := stored.next_boot - active:
+        texts.append(f"stored, but not active now: {names(coming)}")
+    tab = stored.line.table_options if stored.line else frozenset()
     if stored.in_image is not None and stored.in_image != tab:
-        text = f"the initramfs has {said(stored.in_image)}, {stored.file} {said(tab)}"
-        texts.append(f"{text}: {planning.rebuild(found)}")
+        text = f"the initramfs has {names(stored.in_image)}, {stored.file} has {names(tab)}"
+        texts.append(f"{text}: {planning.rebuild_command(found)}")
     if stored.command_line is not None and stored.line and stored.command_line != tab:
-        text = f"the kernel's command line ({said(stored.command_line)}) comes before {stored.file}"
-        texts.append(f"{text} ({said(tab)})")
+        text = f"the kernel command line ({names(stored.command_line)}) has precedence over {stored.file}"
+        texts.append(f"{text} ({names(tab)})")
     return tuple(texts)
 
 
-def _sectors(found: Found) -> tuple[tuple[str, ...], bool]:
-    """What there is to say of their size, and whether to advise another one."""
+def _sectors(found: MappingFacts) -> tuple[tuple[str, ...], bool]:
+    """Notes on the sector size, and if larger sectors are advised."""
     segment, name = found.mapping.segments[0], found.mapping.name
     small = [disk.name for disk in found.stack.disks if disk.physical < BIG]
     if segment.sector_size >= BIG or small or segment.integrity:
         return (), False
-    text = f"sectors of {segment.sector_size} on a disk of {BIG}: a page is eight requests to the cipher, not one"
+    text = f"the volume has sectors of {segment.sector_size} bytes, the disk has {BIG}"
+    text += ": larger sectors need fewer calls of the cipher"
     if found.mapping.kind != "LUKS2":
-        return (text, f"only LUKS2 can be changed; {found.mapping.kind or 'this'} would have to be made anew"), False
+        return (text, "only LUKS2 can change the sector size of a volume; others must be created again"), False
     if any(it.length % 8 or it.offset % 8 for it in found.mapping.segments):
-        return (text, "begin or size is no multiple of 4096 bytes: it cannot be changed without moving the data"), False
+        return (
+            text,
+            f"its start or size is no multiple of {BIG} bytes: a change would have to move the data",
+        ), False
     return (
         text,
-        f"while it is open, with a backup: cryptsetup reencrypt --sector-size {BIG} --active-name {name}",
-        "what is on top must bear it: a file system with blocks of 4096 (XFS: sectors, too); no LVM, partition table or"
-        " disk of a virtual machine that was made for 512",
+        f"make a backup, then, while it is open: cryptsetup reencrypt --sector-size {BIG} --active-name {name}",
+        f"the layers above must support it: file systems need blocks of {BIG} (XFS: also sectors); LVM, partition"
+        " tables and disks of virtual machines that were created on sectors of 512 fail",
     ), not found.holds_lvm
 
 
-def _with_commands(found: Found, verdict: Verdict) -> Verdict:
-    """The verdict with what to type."""
+def _with_commands(found: MappingFacts, verdict: Verdict) -> Verdict:
+    """The verdict with the commands to type."""
     if verdict.advice not in (SET, TAKE_BACK):
         return verdict
-    old, new = planning.now(found), target(found, verdict)
-    do = [join(call) for call in planning.refreshes(found, old, new)]
-    undo = [join(call) for call in planning.refreshes(found, new, old)]
-    left = planning.by_hand(found, old, new, verdict.flags)
+    old, new = planning.current_state(found), target_state(found, verdict)
+    do, undo = _commands(found, old, new, verdict.flags), []
     reasons = list(verdict.reasons)
-    if new.tab != old.tab:
-        do.append(f"{found.stored.file}, options of {verdict.name}: {_options(new)}")
-        undo.append(f"{found.stored.file}, options of {verdict.name}: {_options(old)}")
-    elif new.header is None and old.tab is None and not left:
-        verb = "take it from" if verdict.advice == TAKE_BACK else "give it to"
-        reasons.append(f"no header and no line in /etc/crypttab has this: {verb} whatever opens the mapping")
+    if verdict.advice == SET:
+        without = planning.changed_state(found, add=frozenset(), remove=frozenset(FLAGS))
+        undo = _commands(found, new, without, frozenset(FLAGS))
+    if planning.refresh_calls(found, old, new) and any(segment.integrity for segment in found.mapping.segments):
+        reasons.append("the refresh removes --integrity-no-journal: add it to the command if you use it")
+    if new.header is None and old.crypttab is None and not planning.manual_steps(found, old, new, verdict.flags):
+        verb = "remove it there" if verdict.advice == TAKE_BACK else "add it there"
+        reasons.append(f"neither a header nor /etc/crypttab stores options of this mapping: find what opens it, {verb}")
     if not planning.can_refresh(found):
-        reasons.append(f"{found.mapping.kind or 'it'} cannot be refreshed: takes effect when it is opened again")
-    do += left
-    undo += planning.by_hand(found, new, old, verdict.flags - old.table)
+        kind = found.mapping.kind or "this mapping"
+        reasons.append(f"{kind} cannot be refreshed: a change takes effect when it is opened again")
     return replace(verdict, do=tuple(do), undo=tuple(undo), reasons=tuple(reasons))
 
 
-def _options(state: State) -> str:
-    return ",".join(planning.tab_options(state.tab or frozenset())) or "none of these"
+def _commands(found: MappingFacts, old: OptionState, new: OptionState, flags: frozenset[str]) -> list[str]:
+    calls = planning.refresh_calls(found, old, new)
+    return [*map(join, calls), *planning.manual_steps(found, old, new, flags)]

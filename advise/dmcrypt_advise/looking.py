@@ -1,56 +1,56 @@
-"""All that is looked at on the machine, as facts to judge."""
+"""Collect all facts about the machine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from . import ciphers, disks, initramfs, kernel, mappings, stored
-from .ciphers import Driver
-from .disks import Stack
-from .kernel import Kernel
+from .ciphers import CipherDriver
+from .disks import DiskStack
+from .kernel import RunningKernel
 from .mappings import Mapping
-from .stored import Stored
+from .stored import StoredOptions
 from .system import System
 
 
 @dataclass(frozen=True)
-class Found:
-    """One mapping and what there is around it. `driver` is None where the table or the driver was not seen."""
+class MappingFacts:
+    """One mapping and its surroundings. `driver` is None if the table or the driver is unknown."""
 
     mapping: Mapping
-    stack: Stack
-    driver: Driver | None
-    stored: Stored
+    stack: DiskStack
+    driver: CipherDriver | None
+    stored: StoredOptions
     used_for: str
     holds_lvm: bool
 
 
 @dataclass(frozen=True)
 class Facts:
-    """The machine. `unseen`: what could not be looked at, and why, a line each."""
+    """The machine. `unseen`: a line for each thing that could not be read, with the reason."""
 
-    kernel: Kernel
+    kernel: RunningKernel
     audit: bool
-    found: tuple[Found, ...]
+    mappings: tuple[MappingFacts, ...]
     unseen: tuple[str, ...]
 
 
 def look(system: System) -> Facts:
-    """Look at everything. Nothing is changed, nothing asked for that needs a passphrase."""
-    every = mappings.look(system)
-    running = kernel.look(system, dm_crypt=bool(every))
-    image = initramfs.look(system, running.release) if every else ("", {})
+    """Collect the facts. Changes nothing and runs no program that asks for a passphrase."""
+    open_ones = mappings.open_mappings(system)
+    running = kernel.running_kernel(system, dm_crypt=bool(open_ones))
+    image = initramfs.find_initramfs(system, running.release) if open_ones else ("", {})
     found = tuple(
-        Found(
+        MappingFacts(
             mapping=mapping,
-            stack=disks.walk_down(system, mapping.node),
-            driver=ciphers.serving(system, mapping.segments[0].cipher) if mapping.segments else None,
-            stored=stored.look(system, mapping, image),
+            stack=disks.stack_below(system, mapping.node),
+            driver=ciphers.driver_of(system, mapping.segments[0].cipher) if mapping.segments else None,
+            stored=stored.stored_options(system, mapping, image),
             used_for=disks.used_for(system, mapping.node, mapping.name),
             holds_lvm=disks.holds_lvm(system, mapping.node),
         )
-        for mapping in every
+        for mapping in open_ones
     )
-    if not every and not system.names("/sys/block"):
-        system.miss("disks: nothing in /sys/block, as in a container")
+    if not open_ones and not system.names("/sys/block"):
+        system.miss("disks: /sys/block is empty, as in a container")
     return Facts(running, system.path("/proc/self/loginuid").exists(), found, tuple(system.unseen))

@@ -1,17 +1,17 @@
-"""dm-crypt mappings: what their tables say. The key's field is never kept: only its size."""
+"""The open dm-crypt mappings and their tables. Of a key only the size is kept."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 
 from .system import System
 
 READ, WRITE = "no_read_workqueue", "no_write_workqueue"
 FLAGS = (READ, WRITE)
 DISCARD = "allow_discards"
-# Words of the table that cryptsetup can set: option of open and refresh, word in the LUKS2 header, word in crypttab.
+# Table options that cryptsetup can set: its command-line option, the name in the LUKS2 header, the name in crypttab.
 OPTIONS = {
     DISCARD: ("--allow-discards", "allow-discards", "discard"),
     "same_cpu_crypt": ("--perf-same_cpu_crypt", "same-cpu-crypt", "same-cpu-crypt"),
@@ -29,9 +29,9 @@ TYPES = ("LUKS1", "LUKS2", "PLAIN", "BITLK", "TCRYPT", "LOOPAES", "FVAULT2")
 
 @dataclass(frozen=True)
 class Segment:
-    """One line of a crypt table. Sizes of keys in bits, of sectors in bytes; `start`, `length`, `offset` in 512 bytes.
+    """One line of a crypt table. `start`, `length` and `offset` count 512 bytes, `key_bits` bits.
 
-    `device` is "major:minor"; `keyring` the kind of key in the kernel's keyring, "" where dm-crypt was given the key.
+    `device` is "major:minor". `keyring` is the type of the key in the kernel's keyring, "" if the table has the key.
     """
 
     start: int
@@ -45,20 +45,20 @@ class Segment:
 
     @property
     def sector_size(self) -> int:
-        """What is encrypted at once."""
+        """The size of an encrypted sector in bytes."""
         return next((int(it.partition(":")[2]) for it in self.arguments if it.startswith("sector_size:")), 512)
 
     @property
     def integrity(self) -> bool:
-        """Whether each sector has a tag."""
+        """True if each sector has an integrity tag."""
         return any(it.startswith("integrity:") for it in self.arguments)
 
 
 @dataclass(frozen=True)
 class Mapping:
-    """A mapping with its kernel name (dm-0), type (LUKS2, ...; "" unknown) and the UUID in its header, if any.
+    """A mapping: `node` is its kernel name (dm-0), `kind` LUKS2, LUKS1, ... or "", `uuid` that of its header or "".
 
-    `segments` is empty where the table could not be seen.
+    `segments` is empty if the table could not be read.
     """
 
     name: str
@@ -68,15 +68,15 @@ class Mapping:
     segments: tuple[Segment, ...] = ()
 
     @property
-    def in_force(self) -> frozenset[str] | None:
-        """Those words of OPTIONS that the table has, in every segment; None where it was not seen."""
+    def active(self) -> frozenset[str] | None:
+        """The options of OPTIONS that every segment of the table has; None if the table is unknown."""
         if not self.segments:
             return None
-        return frozenset(word for word in OPTIONS if all(word in it.arguments for it in self.segments))
+        return frozenset(option for option in OPTIONS if all(option in it.arguments for it in self.segments))
 
 
 def parse_table(text: str) -> dict[str, tuple[Segment, ...]]:
-    """The crypt segments of `dmsetup table`, by the mapping's name. Lines of other kinds are left out."""
+    """The crypt segments of `dmsetup table` by name of the mapping."""
     found: dict[str, list[Segment]] = {}
     for line in text.splitlines():
         name, _, table = line.partition(": ")
@@ -99,32 +99,23 @@ def parse_table(text: str) -> dict[str, tuple[Segment, ...]]:
     return {name: tuple(some) for name, some in found.items()}
 
 
-@dataclass(frozen=True)
-class _Node:
-    name: str
-    uuid: str = field(default="")
-
-
-def look(system: System) -> list[Mapping]:
-    """The machine's dm-crypt mappings: from /sys, which everybody may read, and from their tables."""
-    nodes = {
-        system.word(f"/sys/block/{node}/dm/name"): _Node(node, system.word(f"/sys/block/{node}/dm/uuid"))
-        for node in system.names("/sys/block")
-        if node.startswith("dm-")
-    }
+def open_mappings(system: System) -> list[Mapping]:
+    """The open dm-crypt mappings: from /sys, which every user may read, and from their tables."""
+    nodes = [node for node in system.names("/sys/block") if node.startswith("dm-")]
     if not nodes:
         return []
     tables = parse_table(system.ask(("dmsetup", "table", "--target", "crypt"), "tables") or "")
     found = []
-    for name, node in nodes.items():
-        kind, uuid = parse_uuid(node.uuid)
+    for node in nodes:
+        name = system.word(f"/sys/block/{node}/dm/name")
+        kind, uuid = parse_uuid(system.word(f"/sys/block/{node}/dm/uuid"))
         if kind or name in tables:
-            found.append(Mapping(name, node.name, kind, uuid, tables.get(name, ())))
+            found.append(Mapping(name, node, kind, uuid, tables.get(name, ())))
     return found
 
 
 def parse_uuid(uuid: str) -> tuple[str, str]:
-    """Type and header's UUID from what cryptsetup calls a mapping: CRYPT-LUKS2-<32 digits>-name."""
+    """Type and UUID of the header from the dm UUID that cryptsetup gives a mapping: CRYPT-LUKS2-<32 digits>-name."""
     words = uuid.split("-")
     if len(words) < 3 or words[0] != "CRYPT" or words[1] not in TYPES:
         return "", ""
@@ -133,6 +124,6 @@ def parse_uuid(uuid: str) -> tuple[str, str]:
     return words[1], dashed
 
 
-def as_options(words: Sequence[str] | frozenset[str]) -> list[str]:
-    """cryptsetup's options for words of the table, in a fixed order."""
-    return [OPTIONS[word][0] for word in OPTIONS if word in words]
+def cryptsetup_options(options: Collection[str]) -> list[str]:
+    """cryptsetup's command-line options for table options, in a fixed order."""
+    return [OPTIONS[option][0] for option in OPTIONS if option in options]

@@ -1,7 +1,7 @@
-"""The default path against each flag, here: two minutes beside the open mapping, whose disk is only read.
+"""Measure the default path against each flag on this machine; the open mapping stays in use, its disk is only read.
 
-A second mapping of the same device, read-only and with a key thrown away, has the same cipher and sectors: what it
-decrypts is noise, at the same cost. Writes go to a RAM disk. By turns, and compared within each round.
+A second mapping of the same device, read-only and with a random key, has the same cipher and sectors: it decrypts to
+noise at the same cost. Writes go to a RAM disk. The two mappings alternate, and each round compares its own two values.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from pathlib import Path
 
 from . import judge, looking
 from .errors import AdviseError
-from .looking import Facts, Found
+from .looking import Facts, MappingFacts
 from .mappings import READ, WRITE
 from .system import System
 
 ROUNDS = 9
-LEFT_OUT = 1  # rounds at each end; the rest holds the median with a probability of 96 % (binomial, 9 rounds)
+LEFT_OUT = 1  # rounds at each end; the others enclose the true median with a probability of 96 % (binomial, 9 rounds)
 RAM_MIB = 64
 RAM_DISK = Path("/dev/ram0")
 ATTEMPTS, PAUSE = 20, 0.25  # to remove the RAM disk; seconds in between
@@ -37,8 +37,8 @@ HEAD = f"{'without, with flag':20} {'MiB/s':>13} {'ratio (96 %)':>17} {'99 % in 
 
 
 @dataclass(frozen=True)
-class Load:
-    """What is done: blocks of so many bytes, by so many at once, reads or writes, perhaps beside busy CPUs."""
+class Workload:
+    """Reads or writes, depending on the flag, of `block` bytes by `workers` threads; `busy`: with busy CPUs."""
 
     name: str
     flag: str
@@ -48,28 +48,27 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Sample:
-    """MiB/s; of a request the median and the 99th percentile in µs; CPU seconds of the machine for each GiB."""
+class Throughput:
+    """`rate` in MiB/s, 99th percentile (`tail`) of a request in µs, CPU seconds of the machine per GiB."""
 
     rate: float
-    median: float
     tail: float
     cpu: float
 
 
-LOADS = (
-    Load("4k reads", READ, 4096, 1),
-    Load("1M reads, 4 at once", READ, 1 << 20, 4),
-    Load("4k reads, CPUs busy", READ, 4096, 1, busy=True),
-    Load("4k writes", WRITE, 4096, 1),
-    Load("1M writes, 4 at once", WRITE, 1 << 20, 4),
+WORKLOADS = (
+    Workload("4k reads", READ, 4096, 1),
+    Workload("1M reads, 4 at once", READ, 1 << 20, 4),
+    Workload("4k reads, CPUs busy", READ, 4096, 1, busy=True),
+    Workload("4k writes", WRITE, 4096, 1),
+    Workload("1M writes, 4 at once", WRITE, 1 << 20, 4),
 )
 
 
-def measure(system: System, name: str, seconds: float, say: Callable[[str], None]) -> None:
-    """Measure for about so many seconds, and say a line for each load. Nothing stays behind.
+def compare_flags(system: System, name: str, seconds: float, say: Callable[[str], None]) -> None:
+    """Measure for about `seconds` and print the result of each workload. Removes everything that it created.
 
-    Raises AdviseError where nothing is to be measured: no such mapping, no table, tags, or a defect of this kernel.
+    Raises AdviseError if measuring is impossible (no such mapping, no table, integrity tags) or unsafe on this kernel.
     """
     facts = looking.look(system)
     found, flags = _to_measure(facts, name)
@@ -77,21 +76,21 @@ def measure(system: System, name: str, seconds: float, say: Callable[[str], None
     try:
         with ExitStack() as stack:
             devices = _devices(stack, found, flags, say)
-            loads = [load for load in LOADS if load.flag in devices]
+            loads = [load for load in WORKLOADS if load.flag in devices]
             length = seconds / (2 * ROUNDS * len(loads)) if loads else 0
             if loads:
                 say(HEAD)
             for load in loads:
                 with _busy(load.busy), _interruptible():
                     rounds = [_round(devices[load.flag], load, length, number) for number in range(ROUNDS)]
-                say(line(load, rounds))
+                say(result_line(load, rounds))
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let signals in. At other times they wait: an interrupted dmsetup can leave a mapping behind."""
+    """Allow interrupts. At other times signals wait, because an interrupted dmsetup can leave a mapping behind."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
     try:
         yield
@@ -99,26 +98,27 @@ def _interruptible() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
 
 
-def _to_measure(facts: Facts, name: str) -> tuple[Found, frozenset[str]]:
-    """The mapping, and the flags that can be tried without harm."""
-    for found, verdict in zip(facts.found, judge.judge(facts), strict=True):
+def _to_measure(facts: Facts, name: str) -> tuple[MappingFacts, frozenset[str]]:
+    """The mapping, and the flags that are safe to try."""
+    for found, verdict in zip(facts.mappings, judge.judge(facts), strict=True):
         if found.mapping.name != name:
             continue
         if not found.mapping.segments or not facts.kernel.has_flags:
             raise AdviseError("\n    ".join([f"{name}: cannot be measured", *verdict.reasons]))
         if found.mapping.segments[0].integrity:
-            raise AdviseError(f"{name}: sectors have tags, which a second mapping beside it would change")
-        unsafe = judge.unsafe(found, facts)
+            raise AdviseError(f"{name}: cannot be measured: a second mapping would change the integrity tags")
+        unsafe = judge.unsafe_flags(found, facts)
         if unsafe.keys() >= {READ, WRITE}:
-            raise AdviseError("\n    ".join([f"{name}: not tried on this kernel", *dict.fromkeys(unsafe.values())]))
+            reasons = dict.fromkeys(unsafe.values())
+            raise AdviseError("\n    ".join([f"{name}: both flags are unsafe on this kernel", *reasons]))
         return found, frozenset({READ, WRITE} - unsafe.keys())
-    raise AdviseError(f"no dm-crypt mapping {name} is open")
+    raise AdviseError(f"no open dm-crypt mapping is called {name}")
 
 
 def _devices(
-    stack: ExitStack, found: Found, flags: frozenset[str], say: Callable[[str], None]
+    stack: ExitStack, found: MappingFacts, flags: frozenset[str], say: Callable[[str], None]
 ) -> dict[str, tuple[str, str]]:
-    """By flag: the mapping without it and the one with it."""
+    """Create for each flag a mapping without it and one with it."""
     segment = found.mapping.segments[0]
     sectors = [f"sector_size:{segment.sector_size}"] if segment.sector_size > 512 else []
     key = os.urandom(segment.key_bits // 8).hex() or "-"
@@ -126,7 +126,7 @@ def _devices(
     made = {}
     for flag in (READ, WRITE):
         if flag not in flags:
-            say(f"{flag} is not tried: it is not safe on this kernel")
+            say(f"{flag} is not measured: it is unsafe on this kernel")
             continue
         device, length, offset = segment.device, segment.length, segment.offset
         if flag == WRITE:
@@ -146,7 +146,7 @@ def _devices(
 
 @contextmanager
 def _mapping(table: str, *, read_only: bool) -> Iterator[str]:
-    """A mapping of our own. The table goes through a pipe: others may read command lines."""
+    """Create a mapping. The table goes through a pipe, because every user may read command lines."""
     name = f"dmcrypt-advise-{os.getpid()}-{random.randrange(1 << 30)}"
     _run(["dmsetup", "create", *(["--readonly"] if read_only else []), name], table)
     try:
@@ -158,7 +158,7 @@ def _mapping(table: str, *, read_only: bool) -> Iterator[str]:
 @contextmanager
 def _ram_disk() -> Iterator[str]:
     if Path("/sys/module/brd").exists() or RAM_DISK.exists():
-        raise AdviseError("the RAM disk (brd) is in use")
+        raise AdviseError("the RAM disk (module brd) is in use")
     _run(["modprobe", "brd", "rd_nr=1", f"rd_size={RAM_MIB * 1024}"])
     try:
         yield str(RAM_DISK)
@@ -183,7 +183,7 @@ def _run(argv: Sequence[str], given: str = "") -> None:
 
 @contextmanager
 def _busy(wanted: bool) -> Iterator[None]:
-    """Each CPU has something else to do."""
+    """Keep every CPU busy with another process."""
     programs = [
         subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"])
         for _ in range(os.cpu_count() or 1 if wanted else 0)
@@ -196,53 +196,41 @@ def _busy(wanted: bool) -> Iterator[None]:
             program.wait()
 
 
-def _round(devices: tuple[str, str], load: Load, seconds: float, number: int) -> tuple[Sample, Sample]:
-    """Both, the first one by turns; returns without and with the flag."""
+def _round(devices: tuple[str, str], load: Workload, seconds: float, number: int) -> tuple[Throughput, Throughput]:
+    """Measure both devices, in alternating order; returns the results without and with the flag."""
     order = devices if number % 2 == 0 else devices[::-1]
     samples = [_sample(device, load, seconds) for device in order]
     return (samples[0], samples[1]) if number % 2 == 0 else (samples[1], samples[0])
 
 
-@dataclass(frozen=True)
-class _Worker:
-    """Requests one after the other, one at least, until `until` (of the monotonic clock) or `stop`; times in ns."""
-
-    load: Load
-    handle: int
-    size: int
-    until: float
-    times: list[int]
-    failed: list[OSError]
-    stop: threading.Event
-
-    def work(self) -> None:
-        request = os.pwritev if self.load.flag == WRITE else os.preadv
-        with mmap.mmap(-1, self.load.block) as buffer:  # begins at a page, as direct I/O wants it
-            while not self.stop.is_set():
-                place = random.randrange(self.size // self.load.block) * self.load.block
-                begin = time.perf_counter_ns()
-                try:
-                    request(self.handle, [buffer], place)
-                except OSError as error:
-                    self.failed.append(error)
-                    return
-                self.times.append(time.perf_counter_ns() - begin)
-                if time.monotonic() >= self.until:
-                    return
-
-
-def _sample(device: str, load: Load, seconds: float) -> Sample:
+def _sample(device: str, load: Workload, seconds: float) -> Throughput:
+    """Run a workload on a device: each thread does one request after the other, at least one."""
     handle = os.open(device, (os.O_WRONLY if load.flag == WRITE else os.O_RDONLY) | os.O_DIRECT)
-    times: list[int] = []
-    failed: list[OSError] = []
+    request = os.pwritev if load.flag == WRITE else os.preadv
+    times: list[int] = []  # of the requests, in ns
+    errors: list[OSError] = []
     stop = threading.Event()
+
+    def work() -> None:
+        with mmap.mmap(-1, load.block) as buffer:  # page-aligned, as direct I/O needs it
+            while not stop.is_set():
+                place = random.randrange(size // load.block) * load.block
+                start = time.perf_counter_ns()
+                try:
+                    request(handle, [buffer], place)
+                except OSError as error:
+                    errors.append(error)
+                    return
+                times.append(time.perf_counter_ns() - start)
+                if time.monotonic() >= begin + seconds:
+                    return
+
     try:
         size = os.lseek(handle, 0, os.SEEK_END)
         if size < load.block:
-            raise AdviseError(f"too small for blocks of {load.block} bytes")
+            raise AdviseError(f"the device is too small for blocks of {load.block} bytes")
         used, begin = _cpu_seconds(), time.monotonic()
-        worker = _Worker(load, handle, size, begin + seconds, times, failed, stop)
-        threads = [threading.Thread(target=worker.work) for _ in range(load.workers)]
+        threads = [threading.Thread(target=work) for _ in range(load.workers)]
         for thread in threads:
             thread.start()
         try:
@@ -255,29 +243,29 @@ def _sample(device: str, load: Load, seconds: float) -> Sample:
         took, used = time.monotonic() - begin, _cpu_seconds() - used
     finally:
         os.close(handle)
-    if failed:
-        raise AdviseError(f"{device}: {load.name}: {failed[0].strerror}")
+    if errors:
+        raise AdviseError(f"{device}: {load.name}: {errors[0].strerror}")
     done = len(times) * load.block
     tail = sorted(times)[len(times) * 99 // 100]
-    return Sample(done / 2**20 / took, statistics.median(times) / 1000, tail / 1000, used * GIB / done)
+    return Throughput(done / 2**20 / took, tail / 1000, used * GIB / done)
 
 
 def _cpu_seconds() -> float:
-    """What all CPUs have worked so far: user, nice, system, irq, softirq of /proc/stat."""
+    """The time that all CPUs have worked since boot: user, nice, system, irq, softirq of /proc/stat."""
     ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:8]]
     return sum(ticks[:3] + ticks[5:7]) / os.sysconf("SC_CLK_TCK")
 
 
 def interval(ratios: Sequence[float]) -> tuple[float, float, float]:
-    """The median of paired ratios, and the interval that holds the true one with a probability of 96 %."""
+    """The median of paired ratios, and its 96 % confidence interval."""
     inner = sorted(ratios)[LEFT_OUT : len(ratios) - LEFT_OUT]
     return statistics.median(ratios), inner[0], inner[-1]
 
 
-def line(load: Load, rounds: Sequence[tuple[Sample, Sample]]) -> str:
-    """What the rounds say of a load: throughput and its ratio, tails, CPU time; each without and with the flag."""
+def result_line(load: Workload, rounds: Sequence[tuple[Throughput, Throughput]]) -> str:
+    """The result of a workload: throughput and its ratio, tails, CPU time; each without and with the flag."""
     ratio, low, high = interval([other.rate / one.rate for one, other in rounds])
-    told = "faster" if low > 1 else "slower" if high < 1 else "cannot tell"
+    verdict = "faster" if low > 1 else "slower" if high < 1 else "cannot tell"
     rates, tails, cpus = (
         [statistics.median(getattr(pair[which], field) for pair in rounds) for which in (0, 1)]
         for field in ("rate", "tail", "cpu")
@@ -286,4 +274,4 @@ def line(load: Load, rounds: Sequence[tuple[Sample, Sample]]) -> str:
     figures = (
         f"{rates[0]:6.0f} {rates[1]:6.0f} {ratio:5.2f} ({low:.2f}-{high:.2f}) {tails[0]:6.0f} {tails[1]:6.0f}{cpu}"
     )
-    return f"{load.name:20} {figures}\n{'':20}        with {load.flag}: {told}"
+    return f"{load.name:20} {figures}\n{'':20}        with {load.flag}: {verdict}"

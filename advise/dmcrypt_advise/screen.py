@@ -1,4 +1,4 @@
-"""Facts and verdicts for a person, 80 columns wide, and as JSON for scripts."""
+"""Print facts and verdicts: 80 columns wide for people, as JSON for scripts."""
 
 from __future__ import annotations
 
@@ -8,45 +8,50 @@ from collections.abc import Sequence
 
 from . import planning
 from .judge import Verdict
-from .looking import Facts, Found
+from .looking import Facts, MappingFacts
 
 WIDTH = 80
 
 
 def text(facts: Facts, verdicts: Sequence[Verdict]) -> str:
-    """The screen."""
+    """The text for the terminal."""
     version = ".".join(map(str, facts.kernel.version))
-    source = "" if facts.kernel.release.startswith(version) else f", made of {version}"
-    lines = [f"Linux {facts.kernel.release}{source}" + " (a distribution's)" * facts.kernel.distribution]
-    if not facts.found:
+    source = "" if facts.kernel.release.startswith(version) else f", based on {version}"
+    lines = [f"Linux {facts.kernel.release}{source}" + ", built by a distribution" * facts.kernel.distribution]
+    if not facts.mappings:
         lines.append("no dm-crypt mapping is open")
-    for found, verdict in zip(facts.found, verdicts, strict=True):
+    for found, verdict in zip(facts.mappings, verdicts, strict=True):
         lines += ["", *_mapping(found, verdict)]
     if facts.unseen:
-        lines += ["", "not seen:", *(wrapped for what in facts.unseen for wrapped in _wrapped("  ", what))]
+        lines += ["", "not checked:", *(wrapped for what in facts.unseen for wrapped in _wrapped("  ", what))]
     return "\n".join(lines) + "\n"
 
 
-def _mapping(found: Found, verdict: Verdict) -> list[str]:
+def _mapping(found: MappingFacts, verdict: Verdict) -> list[str]:
     lines = _wrapped("", f"{verdict.name}: {verdict.headline.upper()}", "  ")
-    lines += _wrapped("  what    ", _what(found))
-    lines += [line for disk in found.stack.disks for line in _wrapped("  disk    ", disk.words)]
-    if found.mapping.in_force is not None:
-        lines += _wrapped("  now     ", planning.said(found.mapping.in_force))
-        lines += _wrapped("  stored  ", _stored(found))
-    for mark, texts in (("why", verdict.reasons), ("odd", verdict.conflicts), ("size", verdict.sectors)):
+    lines += _wrapped(_label("volume"), _volume(found))
+    lines += [line for disk in found.stack.disks for line in _wrapped(_label("disk"), disk.description)]
+    if found.mapping.active is not None:
+        lines += _wrapped(_label("active"), planning.option_list(found.mapping.active))
+        lines += _wrapped(_label("stored"), _stored(found))
+    calls = [line for line in verdict.do if line.startswith("cryptsetup ")]
+    blocks = {"reason": verdict.reasons, "conflict": verdict.conflicts, "sectors": verdict.sectors}
+    if calls:
+        blocks["do"] = (f"dmcrypt-advise --apply {verdict.name}, which runs:", *calls)
+    blocks["by hand"] = tuple(line for line in verdict.do if line not in calls)
+    if calls and verdict.undo:
+        blocks["undo"] = (f"dmcrypt-advise --undo {verdict.name}, which removes both flags",)
+    for label, texts in blocks.items():
         for number, each in enumerate(texts):
-            lines += _wrapped(f"  {mark if number == 0 else '':8}", each)
-    if verdict.do:
-        do = (f"dmcrypt-advise --apply {verdict.name}, which is:", *verdict.do)
-        undo = (f"dmcrypt-advise --undo {verdict.name}, which is:", *verdict.undo)
-        for mark, commands in (("do", do), ("undo", undo)):
-            for number, command in enumerate(commands):
-                lines += _wrapped(f"  {mark if number == 0 else '':8}", command)
+            lines += _wrapped(_label(label if number == 0 else ""), each)
     return lines
 
 
-def _what(found: Found) -> str:
+def _label(text: str) -> str:
+    return f"  {text:10}"
+
+
+def _volume(found: MappingFacts) -> str:
     mapping = found.mapping
     words = [mapping.kind or "dm-crypt"]
     if mapping.segments:
@@ -58,15 +63,15 @@ def _what(found: Found) -> str:
     return ", ".join(filter(None, words))
 
 
-def _stored(found: Found) -> str:
+def _stored(found: MappingFacts) -> str:
     stored = found.stored
     places = {
         "header": stored.header,
-        stored.file: stored.line.words if stored.line else None,
+        stored.file: stored.line.table_options if stored.line else None,
         "initramfs": stored.in_image,
         "kernel command line": stored.command_line,
     }
-    said = [f"{place}: {planning.said(words)}" for place, words in places.items() if words is not None]
+    said = [f"{place}: {planning.option_list(options)}" for place, options in places.items() if options is not None]
     return "; ".join(said) or "nowhere"
 
 
@@ -82,9 +87,9 @@ def _wrapped(first: str, what: str, later: str = "") -> list[str]:
 
 
 def as_json(facts: Facts, verdicts: Sequence[Verdict]) -> str:
-    """The same for scripts; the fields are those of the screen."""
+    """The same facts and verdicts as JSON."""
     mappings = []
-    for found, verdict in zip(facts.found, verdicts, strict=True):
+    for found, verdict in zip(facts.mappings, verdicts, strict=True):
         stored = found.stored
         mappings.append(
             {
@@ -94,10 +99,10 @@ def as_json(facts: Facts, verdicts: Sequence[Verdict]) -> str:
                 "flags": sorted(verdict.flags),
                 "refused": verdict.refused,
                 "doubted": verdict.doubted,
-                "in_force": _sorted(found.mapping.in_force),
+                "in_force": _sorted(found.mapping.active),
                 "next_boot": sorted(stored.next_boot),
                 "header": _sorted(stored.header),
-                "crypttab": _sorted(stored.line.words if stored.line else None),
+                "crypttab": _sorted(stored.line.table_options if stored.line else None),
                 "initramfs": _sorted(stored.in_image),
                 "kernel_command_line": _sorted(stored.command_line),
                 "ciphers": [segment.cipher for segment in found.mapping.segments],
@@ -119,5 +124,5 @@ def as_json(facts: Facts, verdicts: Sequence[Verdict]) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-def _sorted(words: frozenset[str] | None) -> list[str] | None:
-    return None if words is None else sorted(words)
+def _sorted(options: frozenset[str] | None) -> list[str] | None:
+    return None if options is None else sorted(options)

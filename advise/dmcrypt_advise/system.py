@@ -1,4 +1,4 @@
-"""The machine as files and programs that only tell; a recorded one for tests. What it does not tell is kept."""
+"""The machine: files and the output of programs, or a recording of both for tests."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-SECONDS = 30.0  # a program that only looks needs far less; one that waits for a hung disk must not hang us
+SECONDS = 30.0  # limit for a program: one that waits for a hung disk must not stop this program
 
 
-def environment() -> dict[str, str]:
-    """Our own, with the directories in PATH that a user may lack."""
+def program_environment() -> dict[str, str]:
+    """The environment for programs: this program's own, with the sbin directories, which a user's PATH may lack."""
     return {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
 
 
 @dataclass
 class System:
-    """Files below `root`, programs of this machine, or in place of them `recorded`: what each command line printed.
+    """A machine: the files below `root`, and its programs or, for tests, their `recorded` output by command line.
 
-    `unseen` gets a line for what could not be looked at, and why.
+    `unseen` collects a line for each thing that could not be read, with the reason.
     """
 
     root: Path = Path("/")
@@ -29,11 +29,11 @@ class System:
     unseen: list[str] = field(default_factory=list)
 
     def path(self, name: str) -> Path:
-        """Where the file with this absolute name lies."""
+        """The path of the file with this absolute name."""
         return self.root / name.lstrip("/")
 
     def read(self, name: str, *, wanted: str = "") -> str | None:
-        """The text of a file, None where there is none. One that is there and cannot be read is noted as `wanted`."""
+        """The text of a file, or None. A file that exists and cannot be read is recorded as unseen, under `wanted`."""
         try:
             return self.path(name).read_text(errors="replace")
         except FileNotFoundError:
@@ -44,27 +44,27 @@ class System:
             return None
 
     def word(self, name: str) -> str:
-        """The text of a file of one line, "" where there is none."""
+        """The text of a file of one line, "" if there is none."""
         return (self.read(name) or "").strip()
 
     def names(self, name: str) -> list[str]:
-        """What is in a directory, in order; nothing where there is none."""
+        """The sorted names in a directory; none if it does not exist."""
         try:
             return sorted(path.name for path in self.path(name).iterdir())
         except OSError:
             return []
 
     def ask(self, argv: Sequence[str], wanted: str) -> str | None:
-        """What a program prints, None where it fails; then `wanted`, with the reason, is noted as unseen."""
+        """The output of a program. If it fails: None, and `wanted` is recorded as unseen, with the reason."""
         line = " ".join(argv)
         if self.recorded is not None:
             if line not in self.recorded:
-                self.miss(f"{wanted}: {argv[0]} says nothing{self._as_user()}")
+                self.miss(f"{wanted}: no output of {argv[0]}{self._as_user()}")
             return self.recorded.get(line)
         try:
             asked = subprocess.run(
                 argv,
-                env={**environment(), "LC_ALL": "C.UTF-8"},
+                env={**program_environment(), "LC_ALL": "C.UTF-8"},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -73,7 +73,7 @@ class System:
                 check=False,
             )
         except FileNotFoundError:
-            self.miss(f"{wanted}: there is no {argv[0]}")
+            self.miss(f"{wanted}: {argv[0]} is not installed")
             return None
         except (OSError, subprocess.TimeoutExpired) as error:
             self.miss(f"{wanted}: {error}")
@@ -85,7 +85,7 @@ class System:
         return asked.stdout
 
     def miss(self, what: str) -> None:
-        """Note what could not be seen, once."""
+        """Record once what could not be read."""
         if what not in self.unseen:
             self.unseen.append(what)
 

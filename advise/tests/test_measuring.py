@@ -1,4 +1,4 @@
-"""advise --measure: what is made of samples, and what is not measured."""
+"""dmcrypt-advise --measure: the statistics, the mappings, and what is not measured."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from dmcrypt_advise import command, looking, measuring
 from dmcrypt_advise.mappings import FLAGS, READ, WRITE
-from dmcrypt_advise.measuring import LOADS, ROUNDS, Sample
+from dmcrypt_advise.measuring import ROUNDS, WORKLOADS, Throughput
 from machines import machine
 
 
-def rounds(ratios: list[float]) -> list[tuple[Sample, Sample]]:
-    """Rounds in which the flag gives so many times the throughput."""
-    return [(Sample(100, 10, 20, 1.0), Sample(100 * ratio, 10, 30, 0.5)) for ratio in ratios]
+def rounds(ratios: list[float]) -> list[tuple[Throughput, Throughput]]:
+    """Rounds in which the flag multiplies the throughput by these ratios."""
+    return [(Throughput(100, 20, 1.0), Throughput(100 * ratio, 30, 0.5)) for ratio in ratios]
 
 
 @pytest.mark.parametrize(
-    ("ratios", "told"),
+    ("ratios", "verdict"),
     [
         ([1.2] * 8 + [0.5], "faster"),
         ([1.2] * 7 + [0.9] * 2, "cannot tell"),
@@ -27,17 +27,17 @@ def rounds(ratios: list[float]) -> list[tuple[Sample, Sample]]:
         ([1.0] * 9, "cannot tell"),
     ],
 )
-def test_the_verdict_follows_the_interval(ratios: list[float], told: str) -> None:
+def test_the_verdict_follows_the_interval(ratios: list[float], verdict: str) -> None:
     assert len(ratios) == ROUNDS
-    said = measuring.line(LOADS[0], rounds(ratios)).splitlines()
-    assert said[1].endswith(f"with no_read_workqueue: {told}")
-    assert max(map(len, said)) <= 80
+    lines = measuring.result_line(WORKLOADS[0], rounds(ratios)).splitlines()
+    assert lines[1].endswith(f"with no_read_workqueue: {verdict}")
+    assert max(map(len, lines)) <= 80
 
 
 def test_the_disk_is_only_read_and_writes_go_to_a_ram_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[list[str], str]] = []
     monkeypatch.setattr(measuring, "_run", lambda argv, given="": calls.append((argv, given)))
-    [found] = looking.look(machine("debian-12-laptop", tmp_path)).found
+    [found] = looking.look(machine("debian-12-laptop", tmp_path)).mappings
     with ExitStack() as stack:
         monkeypatch.setattr(measuring, "_ram_disk", lambda: nullcontext("/dev/ram0"))
         made = measuring._devices(stack, found, frozenset(FLAGS), lambda _: None)
@@ -76,7 +76,7 @@ def test_an_interrupt_while_a_mapping_is_created_leaves_nothing_behind(
     monkeypatch.setattr(measuring, "PAUSE", 0.01)
     system = machine("debian-12-laptop", tmp_path / "machine", {"6.1.119-1": "6.17.1-1"})
     with pytest.raises(KeyboardInterrupt):
-        measuring.measure(system, "nvme0n1p3_crypt", 1, lambda _: None)
+        measuring.compare_flags(system, "nvme0n1p3_crypt", 1, lambda _: None)
     calls = [line.split() for line in log.read_text().splitlines()]
     created = {call[-1] for call in calls if call[:2] == ["dmsetup", "create"]}
     removed = {call[-1] for call in calls if call[:2] == ["dmsetup", "remove"]}
@@ -84,25 +84,25 @@ def test_an_interrupt_while_a_mapping_is_created_leaves_nothing_behind(
     assert [call for call in calls if call[0] == "modprobe"][1:] == [["modprobe", "-r", "brd"]] * 3
 
 
-def test_the_interval_leaves_one_round_out_at_each_end() -> None:
+def test_the_interval_excludes_one_round_at_each_end() -> None:
     assert measuring.interval([5, 1, 2, 3, 4, 9, 6, 7, 8]) == (5, 2, 8)
 
 
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"1 allow_discards": "1 integrity:32:aead"}, "sectors have tags"),
-        ({"aes-xts-plain64": "aes-cbc-eboiv", "6.1.119-1": "7.3.4-1"}, "not tried on this kernel"),
+        ({"1 allow_discards": "1 integrity:32:aead"}, "integrity tags"),
+        ({"aes-xts-plain64": "aes-cbc-eboiv", "6.1.119-1": "7.3.4-1"}, "unsafe on this kernel"),
         (
             {"aes-xts-plain64": "aes-cbc-eboiv", "queue/rotational <==\n0": "queue/rotational <==\n1"},
-            "not tried on this",
+            "unsafe on this kernel",
         ),
-        ({"aes-xts-plain64": "aes-cbc-eboiv", "luksDump /dev/nvme0n1p3": "other"}, "not tried on this kernel"),
+        ({"aes-xts-plain64": "aes-cbc-eboiv", "luksDump /dev/nvme0n1p3": "other"}, "unsafe on this kernel"),
         ({"v1.24.0": "v1.21.0"}, "cannot be measured"),
-        ({"nvme0n1p3_crypt": "other"}, "no dm-crypt mapping"),
+        ({"nvme0n1p3_crypt": "other"}, "no open dm-crypt mapping"),
     ],
 )
-def test_what_is_not_safe_is_not_tried(
+def test_unsafe_flags_are_not_measured(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -111,5 +111,5 @@ def test_what_is_not_safe_is_not_tried(
 ) -> None:
     monkeypatch.setattr(measuring, "_run", lambda *_: pytest.fail("a program was run"))
     system = machine("debian-12-laptop", tmp_path, changed)
-    assert command.run(measure="nvme0n1p3_crypt", system=system) == 2
+    assert command.run_command(measure="nvme0n1p3_crypt", system=system) == 2
     assert why in capsys.readouterr().err

@@ -1,0 +1,197 @@
+"""The known defects of defects.toml, and the documents made from them.
+
+python3 -m dmcrypt_advise.defects REPOSITORY writes docs/defects.md and the table between the markers in README.md.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from email import message_from_string
+from functools import cache
+from pathlib import Path
+
+DATA = Path(__file__).with_name("defects.toml")
+FLAG_NAMES = {"read": "no_read_workqueue", "write": "no_write_workqueue"}
+DOCUMENT, README = Path("docs", "defects.md"), Path("README.md")
+BEGIN, END = "<!-- defects -->", "<!-- end -->"
+README_GROUPS = 2
+Version = tuple[int, ...]
+
+INTRODUCTION = """\
+# Known defects of dm-crypt's inline mode
+
+<!-- Generated from advise/dmcrypt_advise/defects.toml: do not edit. -->
+
+Each entry names the symptom, the affected volumes, the affected kernels and the fix. Unless an entry says otherwise,
+the defect was reproduced in virtual machines. The first affected version is known from code review. Distributions add
+fixes without changing the version number: look for the title of the fix or the CVE in their changelog. The fixes of
+this project are patches in `queues/`; CONTRIBUTING.md says how to apply them.
+
+Until a fixed kernel runs, do not use the flag: `dmcrypt-advise --apply NAME` removes an unsafe flag and keeps all other
+options. Log entries of these defects:
+
+    dmesg | grep -A 20 'scheduling while atomic\\|sleeping function' | grep -w dm_crypt
+"""
+
+
+@dataclass(frozen=True)
+class Defect:
+    """A row of defects.toml, which explains the fields."""
+
+    group: str
+    symptom: str
+    affected: str
+    flags: tuple[str, ...]
+    since: Version
+    also: tuple[Version, ...]
+    fixed: Version | None
+    stable: tuple[Version, ...]
+    commits: tuple[str, ...]
+    patch: str
+    takes: frozenset[str]
+    effect: str
+
+    @property
+    def title(self) -> str:
+        """The flags and the symptom."""
+        names = " and ".join(FLAG_NAMES[flag] for flag in self.flags) or "with or without the flags"
+        return f"{names}: {self.symptom}"
+
+    @property
+    def fixed_in(self) -> str:
+        """All versions from which on upstream has the fix, as text."""
+        return ", ".join(version_text(it) for it in (*self.stable, *([self.fixed] if self.fixed else [])))
+
+
+def version_numbers(text: str) -> Version:
+    """The numbers at the start of a version, without zeros at its end: (6, 8) for 6.8.0-rc1."""
+    found = re.match(r"\d+(\.\d+)*", text)
+    numbers = [int(number) for number in found[0].split(".")] if found else []
+    while len(numbers) > 2 and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def version_text(version: Version) -> str:
+    """The version as upstream writes it."""
+    return ".".join(map(str, version))
+
+
+@cache
+def known_defects() -> tuple[Defect, ...]:
+    """All rows."""
+    rows = tomllib.loads(DATA.read_text())["defect"]
+    return tuple(
+        Defect(
+            group=row["group"],
+            symptom=row["symptom"],
+            affected=row["affected"],
+            flags=tuple(row["flags"]),
+            since=version_numbers(row["since"]),
+            also=tuple(map(version_numbers, row.get("also", []))),
+            fixed=version_numbers(row["fixed"]) if "fixed" in row else None,
+            stable=tuple(map(version_numbers, row.get("stable", []))),
+            commits=tuple(row.get("commits", [])),
+            patch=row.get("patch", ""),
+            takes=frozenset(row.get("takes", [])),
+            effect=row["effect"],
+        )
+        for row in rows
+    )
+
+
+def newest_checked() -> str:
+    """The newest kernel that was searched for defects."""
+    return str(tomllib.loads(DATA.read_text())["newest_checked"])
+
+
+def is_affected(defect: Defect, version: Version, exact: bool = True) -> bool:
+    """Tell if an upstream kernel of this version has the defect.
+
+    A version that is not exact only names the oldest possible source: later dangerous defects may be in the kernel.
+    """
+    if defect.fixed and version >= defect.fixed:
+        return False
+    began = version >= defect.since or (not exact and defect.effect == "stop")
+    began = began or any(version[:2] == it[:2] and version >= it for it in defect.also)
+    fixed = any(version[:2] == it[:2] and version >= it for it in defect.stable)
+    return began and not fixed
+
+
+def patch_places(repository: Path) -> dict[str, list[str]]:
+    """For each patch title of queues/linux-*: queue and number."""
+    places: dict[str, list[str]] = {}
+    for path in sorted(repository.glob("queues/linux-*/patches/*.patch"), reverse=True):
+        subject = message_from_string(path.read_text())["Subject"]
+        title = " ".join(subject.removeprefix("[PATCH] ").split())
+        places.setdefault(title, []).append(f"{path.parent.parent.name} {int(path.name[:4])}")
+    return places
+
+
+def document(repository: Path) -> str:
+    """The text of docs/defects.md."""
+    lines, group, places = [INTRODUCTION], "", patch_places(repository)
+    for defect in known_defects():
+        if defect.group != group:
+            group = defect.group
+            lines.append(f"## {group}\n")
+        lines += [
+            f"- **{_capital(defect.symptom)}**",
+            f"  - Flags: {_flags(defect)}",
+            f"  - Affected: {defect.affected}",
+            f"  - Kernels: {_kernels(defect)}",
+            f"  - Fix: {'; '.join(_fixes(defect, places))}\n",
+        ]
+    return "\n".join(lines)
+
+
+def table(repository: Path) -> str:
+    """The short form: a table of the worst defects."""
+    lines = ["| symptom | flags | affected | kernels | fix |", "|---|---|---|---|---|"]
+    groups = list(dict.fromkeys(defect.group for defect in known_defects()))[:README_GROUPS]
+    places = patch_places(repository)
+    for defect in known_defects():
+        if defect.group in groups and defect.effect != "document":
+            fix = ", ".join(places.get(defect.patch, [])) or ("upstream" if defect.fixed else "none")
+            cells = (_capital(defect.symptom), _flags(defect), defect.affected, _kernels(defect), fix)
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def generated_files(repository: Path) -> dict[Path, str]:
+    """The generated files of the repository with the contents that they should have."""
+    readme = (repository / README).read_text()
+    between = re.compile(f"(?<={BEGIN}\n).*?(?={END})", re.DOTALL)
+    with_table = between.sub(lambda _: f"\n{table(repository)}\n", readme)
+    return {repository / DOCUMENT: document(repository), repository / README: with_table}
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _flags(defect: Defect) -> str:
+    return " and ".join(f"`{FLAG_NAMES[flag]}`" for flag in defect.flags) or "any or none"
+
+
+def _kernels(defect: Defect) -> str:
+    text = f"{version_text(defect.since)} and later"
+    if defect.also:
+        text += f", {', '.join(map(version_text, defect.also))} and later of each series"
+    return f"{text}; fixed in {defect.fixed_in}" if defect.fixed else f"{text}; not fixed up to {newest_checked()}"
+
+
+def _fixes(defect: Defect, places: dict[str, list[str]]) -> Sequence[str]:
+    fixes = [f"upstream {commit}" for commit in defect.commits]
+    if defect.patch:
+        fixes.append(f'"{defect.patch}" ({", ".join(places[defect.patch])})')
+    return fixes or ["none"]
+
+
+if __name__ == "__main__":
+    for path, content in generated_files(Path(sys.argv[1])).items():
+        path.write_text(content)
