@@ -51,7 +51,7 @@ def git_tree(place: Path, tag: str | None, text: str = BEFORE) -> Path:
     kernel_tree(place, text)
     git(place, "init", "-q")
     git(place, "add", "-A")
-    git(place, "commit", "-q", "-m", "all")
+    git(place, "commit", "-q", "--allow-empty", "-m", "all")
     if tag:
         git(place, "tag", tag)
     return place
@@ -87,14 +87,14 @@ def make_target(place: Path) -> Target:
 
 
 def make_queue(place: Path) -> Queue:
-    """The queue of `make_target`, applied to a `kernel_tree`."""
+    """The queue of `make_target`, applied to a `git_tree`."""
     target = make_target(place)
     return applied(target, place)
 
 
 def applied(target: Target, place: Path) -> Queue:
-    """The queue of a target, applied to a `kernel_tree`, with a log in `place`."""
-    tree = whole(apply_series(target, prepare_base(target, kernel_tree(place / "linux"))))
+    """The queue of a target, applied to a `git_tree`, with a log in `place`."""
+    tree = whole(apply_series(target, prepare_base(target, git_tree(place / "linux", None))))
     return Queue(target, tree, place / "log")
 
 

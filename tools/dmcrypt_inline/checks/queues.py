@@ -10,7 +10,7 @@ from ..common.errors import UserError
 from ..common.gitrepo import git, known_authors
 from ..common.paths import log_dir
 from ..common.progress import say
-from ..trees.base import BaseTree
+from ..trees.base import BaseTree, has_files
 from ..trees.mails import adds_selftests, cover_problems, index_problems, parse_mail, patch_problems
 from ..trees.series import Tree, apply_series
 from ..trees.targets import Target
@@ -119,6 +119,8 @@ def _without_quotes(patch: str) -> str:
 
 def _index_lines(queue: Queue) -> None:
     tree = queue.applied()
+    if not has_files(tree.target, tree.path, tree.base, queue.log):
+        raise Skipped(f"the index lines are those of {tree.target.tag}: give {tree.target.variable}= a git tree of it")
     problems = []
     for patch, commit in zip(queue.patches(), tree.commits):
         raw = git(tree.path, "diff-tree", "-r", "--no-commit-id", "--full-index", commit, log=queue.log).output

@@ -13,9 +13,9 @@ from ..trees import outbox as outbox_stage
 from ..trees import package as package_stage
 from ..trees import refresh as refresh_stage
 from ..trees import selftests
-from ..trees.base import prepare_exact
+from ..trees.base import has_files
 from ..trees.outbox import Posting
-from ..trees.series import apply_series, whole
+from ..trees.series import whole
 from ..trees.targets import TARGETS
 from .request import Request
 
@@ -74,16 +74,13 @@ def outbox(request: Request, sign: str, trailers: Sequence[str], version: int) -
     """The queue as mails below build/<target>/outbox, its selftests in outbox-selftests beside it."""
     target = request.target()
     posting = outbox_stage.checked(Posting(sign, tuple(trailers), version))
-    base = request.base(target)
-    applied = apply_series(target, base)
-    exact = prepare_exact(target, base)
-    shown = applied if exact == base else apply_series(target, exact, target.tag)
+    applied = request.tree(target)
     log = log_dir(target.name) / "outbox.log"
-    commit = outbox_stage.base_commit_of(target, request.own.get(target.variable), log)
-    for thread in outbox_stage.threads(shown):
+    commit = outbox_stage.base_commit_of(applied, log)
+    for thread in outbox_stage.threads(applied):
         whom = outbox_stage.recipients(applied, thread.patches)
         out = build_dir(target.name) / thread.directory
-        mails = outbox_stage.write(shown, thread, posting, whom, base_commit=commit, out=out)
+        mails = outbox_stage.write(applied, thread, posting, whom, base_commit=commit, out=out)
         say(f"{len(mails)} mails in {out}")
         for word, addresses in (("to", whom.to), ("cc", whom.cc)):
             for address in addresses:
@@ -93,6 +90,8 @@ def outbox(request: Request, sign: str, trailers: Sequence[str], version: int) -
         say(f"  to look at it once more:  git send-email --dry-run --no-thread {out}/*.patch")
     if not commit:
         say(f"no base-commit: give {target.variable}= a git tree that has the tag {target.tag}, or its files")
+    if not has_files(target, applied.path, applied.base, log):
+        say(f"the index lines are those of {applied.origin}; for those of {target.tag} give {target.variable}=")
     say("nothing is sent")
     return 0
 

@@ -3,57 +3,83 @@
 from __future__ import annotations
 
 import platform
+import tempfile
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..common.errors import UserError
-from ..common.paths import publish, use_entry
-from ..common.progress import step
+from ..common.paths import cache_dir, publish, use_entry
+from ..common.progress import say, step
 from ..common.run import CommandError, run
 from .targets import Recipe, Target
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")  # from the package debian-archive-keyring
 DOWNLOAD = 1 << 29  # bytes: a kernel source package (120 MB) and apt's lists
+DAY = 86400  # seconds
+APT_CONF = """\
+#clear APT::Update;  // the system's hooks are about the system's lists
+Dir::Etc::sourcelist "{root}/sources.list";
+Dir::Etc::sourceparts "-";
+Dir::Etc::preferences "-";
+Dir::Etc::preferencesparts "{root}/preferences.d";
+Dir::State "{root}/state";
+Dir::State::status "{root}/status";
+Dir::Cache "{root}/cache";
+APT::Sandbox::User "root";  // the user _apt cannot read everywhere
+APT::Update::Error-Mode "any";
+Acquire::Languages "none";
+Acquire::Retries "2";
+Acquire::http::Timeout "30";
+Acquire::https::Timeout "30";
+"""
 
 
 def archive_uris(indextargets: str, codename: str, suite: str) -> list[str]:
     """The machine's own archives that may hold `suite`, best first.
 
-    `indextargets` is what `apt-get indextargets --format '$(REPO_URI) $(RELEASE)'`
-    prints: one "URI release" a line. The archive of the machine's own release
-    serves the other releases of its kind too: the security one for a suite that
-    ends in -security, the main one for all others.
+    `indextargets` is the output of `apt-get indextargets --format '$(REPO_URI) $(RELEASE)'`. The archive of the
+    machine's own release serves other releases too: the security one for a suite that ends in -security, the main
+    one for all others.
     """
     security = suite.endswith("-security")
     wanted = {f"{codename}-security", "stable-security"} if security else {codename, "stable"}
-    found: list[str] = []
-    for line in indextargets.splitlines():
-        uri, _, release = line.strip().partition(" ")
-        if release in wanted and uri not in found:
-            found.append(uri)
-    return found
+    lines = [line.split() for line in indextargets.splitlines()]
+    return list(dict.fromkeys(words[0] for words in lines if len(words) == 2 and words[1] in wanted))
 
 
 def uris_of(suite: str, log: Path) -> list[str]:
-    """As `archive_uris`, of this machine. Raises CommandError or OSError where it is no Debian."""
+    """This machine's archives that may hold `suite`. Raises CommandError or OSError where there is no apt."""
     asked = run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)"], log=log, timeout=60).output
     return archive_uris(asked, platform.freedesktop_os_release().get("VERSION_CODENAME", ""), suite)
 
 
-def package_file(target: Target, log: Path) -> Path:
-    """The .deb of the target's recipe, or the tarball of its source package, downloaded once.
+def package_files(target: Target, log: Path) -> list[Path]:
+    """The target's packages in the cache, newest first: the .deb files, or the tarballs of the source packages.
 
-    Where the recipe names no version it is the newest, as of the download. apt
-    verifies the archive's signature and the checksums. Raises UserError when the
-    machine's apt knows no Debian archive, when the archive cannot be reached, or
-    when it does not hold exactly that version, or the package at all.
+    A recipe with a version has one package, which is downloaded once. Without a version this asks the archive once a
+    day for a newer one. apt verifies signatures and checksums. Raises UserError when there is no package.
     """
     recipe = target.recipe
-    final = use_entry("packages", f"{recipe.package}_{recipe.version or 'newest'}")
-    if not final.exists():
-        with step(f"downloading {recipe.package} {recipe.version}".rstrip(), log):
-            publish(final, lambda part: _download(target, part, log), DOWNLOAD, f"the package {recipe.package}")
-    (file,) = final.glob(recipe.tarball if recipe.source else "*.deb")
-    return file
+    if recipe.version:
+        places = [_download(target, recipe.version, log)]
+    else:
+        places = _cached(recipe)
+        asked = cache_dir() / "packages" / f".{recipe.package}.asked"
+        if not places or not asked.exists() or time.time() - asked.stat().st_mtime > DAY:
+            try:
+                version = _newest(target, log)
+            except UserError as error:
+                if not places:
+                    raise
+                say(f"using {places[0].name}; no newer one is known: {str(error).splitlines()[0]}")
+            else:
+                if places and version not in places[0].name:
+                    say(f"the archive has a newer package than {places[0].name}: {version}")
+                _download(target, version, log)
+                places = _cached(recipe)
+                asked.touch()
+    return [next(place.glob(recipe.tarball if recipe.source else "*.deb")) for place in places]
 
 
 def version_of(package: Path) -> str:
@@ -61,9 +87,40 @@ def version_of(package: Path) -> str:
     return package.name.split("_")[1].replace("%3a", ":")
 
 
-def _download(target: Target, into: Path, log: Path) -> None:
+def _cached(recipe: Recipe) -> list[Path]:
+    """The directories of the package in the cache, the latest download first."""
+    places = (cache_dir() / "packages").glob(f"{recipe.package}_*")
+    return sorted(places, key=lambda place: place.stat().st_mtime, reverse=True)
+
+
+def _download(target: Target, version: str, log: Path) -> Path:
+    """The directory in the cache with this version of the package."""
     recipe = target.recipe
-    advice = f"  or use a checkout of your own: {target.variable}=<git tree or source dir>"
+    final = use_entry("packages", f"{recipe.package}_{version}")
+    words = ["source", "--download-only"] if recipe.source else ["download"]
+    words.append(f"{recipe.package}={version}")
+
+    def make(part: Path) -> None:
+        _apt_get(target, words, part, log)
+
+    if not final.exists():
+        with step(f"downloading {recipe.package} {version}", log):
+            publish(final, make, DOWNLOAD, f"the package {recipe.package}")
+    return final
+
+
+def _newest(target: Target, log: Path) -> str:
+    """The newest version of the package in the archive."""
+    package = target.recipe.package
+    with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
+        said = _apt_get(target, ["download", "--print-uris", package], Path(name), log)
+    return version_of(Path(next(word for word in said.split() if word.startswith(f"{package}_"))))
+
+
+def _apt_get(target: Target, words: Sequence[str], into: Path, log: Path) -> str:
+    """Run apt-get in the directory `into`, with the suite of the target's recipe as its only source."""
+    recipe = target.recipe
+    advice = f"  or give a checkout of your own: {target.variable}=<git tree>"
     try:
         uris = uris_of(recipe.suite, log)
     except (CommandError, OSError) as error:
@@ -76,51 +133,26 @@ def _download(target: Target, into: Path, log: Path) -> None:
     if not KEYRING.exists():
         raise UserError(f"{KEYRING} is missing; apt-get install debian-archive-keyring\n{advice}")
     problems = []
-    for number, uri in enumerate(uris):
-        root = into / f"apt{number}"
-        try:
-            _fetch(recipe, uri, root, into, log)
-        except UserError as error:
-            problems.append(str(error))
-            continue
-        finally:
-            run(["rm", "-rf", root], log=log, timeout=60)
-        return
+    for uri in uris:
+        with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
+            try:
+                apt = _private_apt(recipe, uri, Path(name))
+                run([*apt, "update"], log=log, timeout=600)
+                return run([*apt, *words], log=log, timeout=1800, cwd=into).output
+            except CommandError as error:
+                problems.append(str(error))
     raise UserError(
-        f"could not get {recipe.package} {recipe.version or '(the newest)'} from {recipe.suite}\n"
-        f"  is the network up, and does the mirror that apt uses still hold it?\n{advice}\n" + "\n".join(problems)
+        f"could not get {recipe.package} from {recipe.suite}\n"
+        "  check that the network works, and that the suite still holds this package\n" + "\n".join([advice, *problems])
     )
 
 
-def _fetch(recipe: Recipe, uri: str, root: Path, into: Path, log: Path) -> None:
-    """apt-get update and download with lists, cache and sources of our own; proxies and so on are the system's."""
+def _private_apt(recipe: Recipe, uri: str, root: Path) -> list[str | Path]:
+    """The beginning of an apt-get command with lists, cache and sources of its own below `root`."""
     for sub in ("state/lists/partial", "cache/archives/partial", "preferences.d"):
         (root / sub).mkdir(parents=True)
     (root / "status").touch()
     kind = "deb-src" if recipe.source else "deb"
     (root / "sources.list").write_text(f"{kind} [signed-by={KEYRING}] {uri} {recipe.suite} main\n")
-    conf = root / "apt.conf"
-    conf.write_text(
-        "#clear APT::Update;\n"  # the system's hooks are about the system's lists
-        f'Dir::Etc::sourcelist "{root}/sources.list";\n'
-        'Dir::Etc::sourceparts "-";\n'
-        'Dir::Etc::preferences "-";\n'
-        f'Dir::Etc::preferencesparts "{root}/preferences.d";\n'
-        f'Dir::State "{root}/state";\n'
-        f'Dir::State::status "{root}/status";\n'
-        f'Dir::Cache "{root}/cache";\n'
-        'APT::Sandbox::User "root";\n'  # the cache may lie where the user _apt cannot look
-        'APT::Update::Error-Mode "any";\n'
-        'Acquire::Languages "none";\n'
-        'Acquire::Retries "2";\n'
-        'Acquire::http::Timeout "30";\n'
-        'Acquire::https::Timeout "30";\n'
-    )
-    run(["apt-get", "-c", conf, "update"], log=log, timeout=600)
-    wanted = f"{recipe.package}={recipe.version}" if recipe.version else recipe.package
-    if not recipe.version:
-        there = run(["apt-cache", "-c", conf, "pkgnames", recipe.package], log=log, timeout=60).output.split()
-        if recipe.package not in there:
-            raise UserError(f"{recipe.suite} has moved on: it holds no {recipe.package} any more")
-    get = ["source", "--download-only"] if recipe.source else ["download"]
-    run(["apt-get", "-c", conf, *get, wanted], log=log, timeout=1800, cwd=into)
+    (root / "apt.conf").write_text(APT_CONF.replace("{root}", str(root)))
+    return ["apt-get", "-c", root / "apt.conf"]

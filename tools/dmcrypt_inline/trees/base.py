@@ -1,20 +1,19 @@
-"""Stage 'base tree': the target's tree before the queue, as a repository of our own."""
+"""Stage 'base tree': the target's tree before the queue, as a repository of its own."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..common.errors import UserError
-from ..common.gitrepo import blob_id, git, resolve
+from ..common.gitrepo import git, resolve
 from ..common.paths import SOURCE_TREE, log_dir, publish, use_entry
 from ..common.progress import say, step
 from ..common.run import run
-from .archive import package_file, version_of
+from .archive import package_files, version_of
 from .targets import TARGETS, Recipe, Target
 
 
@@ -32,17 +31,28 @@ class BaseTree:
     taken: tuple[Path, str] | None = None
 
 
-def prepare_base(target: Target, own: Path | None) -> BaseTree:
-    """The base of `target`: from the user's own tree `own`, or the embedded default when that is None.
+class WrongBase(UserError):
+    """The files are not the ones that the target names."""
 
-    The user's tree is only read. Raises UserError when a tree is not what the
-    target needs, when the archive cannot be reached, or when the disk is full.
+
+def prepare_base(target: Target, own: Path | None) -> BaseTree:
+    """The base of `target`: from the user's git tree `own`, which is only read, or from a Debian package.
+
+    Raises UserError when the tree or the package has other files than the target names, when the archive cannot be
+    reached, or when the disk is full.
     """
     log = log_dir(target.name) / "base.log"
     if own is not None:
         return _from_user(target, own, log)
-    recipe = target.recipe
-    return _from_package(target, recipe.patch, recipe.blobs, (), log)
+    newest, *older = package_files(target, log)
+    try:
+        return _from_package(target, newest, log)
+    except WrongBase as error:
+        if not older:
+            raise
+        say(f"{str(error).splitlines()[0]}\n  using {older[0].name} until the queue fits the newer package")
+        shutil.rmtree(newest.parent)
+        return _from_package(target, older[0], log)
 
 
 def stacked_base(target: Target, tree: Path, commit: str) -> BaseTree:
@@ -64,69 +74,80 @@ def stacked_base(target: Target, tree: Path, commit: str) -> BaseTree:
 
 
 def own_tree(target: Target, own: Mapping[str, Path], *, named: bool) -> Path | None:
-    """Which of the user's trees `own`, by variable, is for `target`, if any.
+    """The user's tree for `target`, of the trees `own` by variable; None for the embedded base.
 
-    Targets may share a variable. Where the user did not name the target, a tree
-    that another one of them takes, and it does not, leaves it its embedded base.
+    Targets share a variable. Where the user named no target, a tree is for the targets whose files it has.
     """
     tree = own.get(target.variable)
-    if tree is None or named or _fits(target, tree):
+    if tree is None or named:
         return tree
-    for other in TARGETS.values():
-        if other.variable == target.variable and not other.below and _fits(other, tree):
-            say(f"{target.variable}={tree} is for {other.name}: {target.name} has its embedded base")
-            return None
-    return tree  # for none: what is wrong with it is said where it is taken
-
-
-def _fits(target: Target, own: Path) -> bool:
-    try:
-        if _commit_to_take(target, own, f"{target.variable}={own}", log_dir(target.name) / "base.log"):
-            return True
-        return all(_is(blob_id(own / path), blob) for path, blob in target.blobs.items())
-    except (OSError, UserError):
-        return False
-
-
-def prepare_exact(target: Target, base: BaseTree) -> BaseTree:
-    """The files of the target's tag that the queue changes: `base` itself where it has them, else only those files.
-
-    Raises UserError as `prepare_base` does.
-    """
     log = log_dir(target.name) / "base.log"
-    exact = target.recipe.exact
-    if exact is None or all(
-        _is(resolve(base.repo, f"refs/tags/base:{path}", log), blob) for path, blob in target.blobs.items()
-    ):
-        return base
-    return _from_package(target, exact, target.blobs, sorted(target.blobs), log)
+    fitting = [
+        other
+        for other in TARGETS.values()
+        if other.variable == target.variable and not other.below and commit_to_take(other, tree, log)
+    ]
+    if not fitting or target in fitting:
+        return tree  # one that fits no target is an error when the base is made
+    say(f"{target.variable}={tree} is for {fitting[0].name}: {target.name} has its embedded base")
+    return None
 
 
-def _from_package(
-    target: Target, patch: Path | None, blobs: Mapping[str, str], files: Sequence[str], log: Path
-) -> BaseTree:
-    """The package's files (all of them when `files` is empty), taken to `blobs` by `patch`."""
+def has_files(target: Target, repo: Path, commit: str, log: Path) -> bool:
+    """Whether a commit has the files of the target's tag, as far as the target names them."""
+    return all(_is(resolve(repo, f"{commit}:{path}", log), blob) for path, blob in target.blobs.items())
+
+
+def commit_to_take(target: Target, own: Path, log: Path) -> str | None:
+    """The name of the commit in the user's git tree that is the target's base: its tag, or HEAD with the same files."""
+    names = (f"refs/tags/{target.tag}", "HEAD")
+    return next((name for name in names if has_files(target, own, name, log)), None)
+
+
+def _from_user(target: Target, own: Path, log: Path) -> BaseTree:
+    origin = f"{target.variable}={own}"
+    name = commit_to_take(target, own, log)
+    tree = name and resolve(own, f"{name}^{{tree}}", log)
+    if not name or not tree:
+        raise WrongBase(
+            f"{origin} is not the base of {target.name}\n"
+            f"  wanted: a git tree with the tag {target.tag}, or with these files in its last commit:\n"
+            + "".join(f"    {path} with the git blob id {blob}\n" for path, blob in target.blobs.items())
+            + f"  or leave {target.variable}= out to use the embedded base"
+        )
+    final = use_entry("bases", f"{target.name}-tree-{tree[:16]}.git")
+
+    def make(part: Path) -> None:
+        _init(part, log)
+        # A shallow fetch: one commit's files, none of its history, nothing shared with the user's repository.
+        git(part, "fetch", "-q", "--no-tags", "--depth=1", f"file://{own.resolve()}", name, log=log, timeout=1800)
+        _commit_tree(part, tree, log)
+        (part / "shallow").unlink(missing_ok=True)
+
+    return replace(_made(target, final, make, f"{origin} at {name}", log), taken=(own, name))
+
+
+def _from_package(target: Target, package: Path, log: Path) -> BaseTree:
+    """The base from the package's files and the recipe's patch."""
     recipe = target.recipe
-    version = recipe.version or version_of(package_file(target, log))
-    changes = patch.read_bytes() if patch else b""
+    version = recipe.version or version_of(package)
+    changes = recipe.patch.read_bytes() if recipe.patch else b""
     # The recipe's code is not in the key: the blobs say whether it did its work.
-    identity = f"{recipe.package} {version}\n".encode() + changes + " ".join(files).encode()
+    identity = f"{recipe.package} {version}\n".encode() + changes
     final = use_entry("bases", f"{target.name}-{hashlib.sha256(identity).hexdigest()[:16]}.git")
-    origin = f"{recipe.package} {version}" + (f" and {patch.name}" if patch else "")
+    origin = f"{recipe.package} {version}" + (f" and {recipe.patch.name}" if recipe.patch else "")
 
     def make(part: Path) -> None:
         scratch = part / "scratch"
-        source = _unpack(recipe, package_file(target, log), files, scratch, log)
-        if patch:
+        source = _unpack(recipe, package, scratch, log)
+        if recipe.patch:
             run(["git", "init", "-q", source], log=log, timeout=60)  # else git apply looks for a repository further up
-            git(source, "apply", patch, log=log)
+            git(source, "apply", recipe.patch, log=log)
             shutil.rmtree(source / ".git")
         _commit_directory(source, target.products, part, log)
         shutil.rmtree(scratch)
 
-    if not final.exists():
-        package_file(target, log)
-    return replace(_made(replace(target, blobs=blobs), final, make, origin, log), target=target)
+    return replace(_made(replace(target, blobs=recipe.blobs), final, make, origin, log), target=target)
 
 
 def _made(target: Target, final: Path, make: Callable[[Path], None], origin: str, log: Path) -> BaseTree:
@@ -137,7 +158,10 @@ def _made(target: Target, final: Path, make: Callable[[Path], None], origin: str
         for path, blob in target.blobs.items():
             got = resolve(part, f"refs/tags/base:{path}", log)
             if not _is(got, blob):
-                raise _mismatch(target, path, got, blob, origin)
+                raise WrongBase(
+                    f"{origin} is not the base of {target.name}: {path} has the git blob id {got}, wanted {blob}\n"
+                    f"  give {target.variable}= a git tree with the tag {target.tag}"
+                )
 
     if not final.exists():
         with step(f"taking the base from {origin}", log):
@@ -148,17 +172,15 @@ def _made(target: Target, final: Path, make: Callable[[Path], None], origin: str
     return BaseTree(target, final, commit, origin)
 
 
-def _unpack(recipe: Recipe, package: Path, files: Sequence[str], scratch: Path, log: Path) -> Path:
-    """Where below `scratch` the files of the package's tarball now lie."""
+def _unpack(recipe: Recipe, package: Path, scratch: Path, log: Path) -> Path:
+    """Unpack the package's tarball below `scratch`; returns the directory of its files."""
     source = scratch / "source"
     source.mkdir(parents=True)
     tarball = package
     if not recipe.source:
         run(["dpkg-deb", "-x", package, scratch / "deb"], log=log, timeout=600)
         tarball = scratch / "deb" / recipe.tarball
-    # Below the tarball's one directory, whatever its name is.
-    wanted = ["--wildcards", "--no-wildcards-match-slash", *(f"*/{path}" for path in files)] if files else []
-    run(["tar", "-xf", tarball, "-C", source, "--strip-components=1", *wanted], log=log, timeout=900)
+    run(["tar", "-xf", tarball, "-C", source, "--strip-components=1"], log=log, timeout=900)
     return source
 
 
@@ -191,92 +213,3 @@ def _commit_tree(repo: Path, tree: str, log: Path) -> None:
 
 def _is(got: str | None, blob: str) -> bool:
     return got is not None and got.startswith(blob)
-
-
-def _mismatch(target: Target, path: str, got: str | None, wanted: str, origin: str) -> UserError:
-    found = f"has git blob id {got[:12]}" if got else "is missing"
-    return UserError(
-        f"{origin} is not the base of {target.name}: {path} {found}\n"
-        f"  wanted: {target.tag}, or a tree made to look like it, where it is {wanted}\n"
-        f"  give {target.variable}= a git tree with the tag {target.tag} or a source tree with that file,\n"
-        f"  or leave {target.variable}= out to use the embedded base"
-    )
-
-
-def _from_user(target: Target, own: Path, log: Path) -> BaseTree:
-    origin = f"{target.variable}={own}"
-    want = f"  wanted: a git tree with the tag {target.tag}, or a source tree of that version"
-    if not own.exists():
-        raise UserError(f"{origin} does not exist\n{want}")
-    if not own.is_dir():
-        raise UserError(f"{origin} is a file, not a directory\n{want}")
-    if not any(own.iterdir()):
-        raise UserError(f"{origin} is an empty directory\n{want}")
-    name = _commit_to_take(target, own, origin, log)
-    if name is not None:
-        return _from_git(target, own, name, origin, log)
-    return _from_directory(target, own, origin, log)
-
-
-def _commit_to_take(target: Target, own: Path, origin: str, log: Path) -> str | None:
-    """The tag, or HEAD when it holds the wanted files; None when the files themselves must do."""
-    if not (own / ".git").exists() and not (own / "objects").is_dir():
-        return None
-    asked = run(["git", "-C", own, "rev-parse", "--git-dir"], log=log, timeout=60, check=False)
-    if asked.returncode != 0:
-        raise UserError(f"git cannot read {origin}:\n  {asked.transcript.strip()}")
-    for name in (f"refs/tags/{target.tag}", "HEAD"):
-        if all(_is(resolve(own, f"{name}:{path}", log), blob) for path, blob in target.blobs.items()):
-            return name
-    return None
-
-
-def commit_taken(target: Target, own: Path, log: Path) -> tuple[str, bool] | None:
-    """Which commit of the user's tree is the target's base, and whether it has the tag; None when none is."""
-    name = _commit_to_take(target, own, f"{target.variable}={own}", log)
-    commit = resolve(own, f"{name}^{{commit}}", log) if name else None
-    return (commit, name != "HEAD") if commit else None
-
-
-def _from_git(target: Target, own: Path, name: str, origin: str, log: Path) -> BaseTree:
-    tree = resolve(own, f"{name}^{{tree}}", log)
-    if tree is None:
-        raise UserError(f"{origin}: git cannot find the tree of {name}")
-    final = use_entry("bases", f"{target.name}-tree-{tree[:16]}.git")
-
-    def make(part: Path) -> None:
-        _init(part, log)
-        # A shallow fetch: one commit's files, none of its history, nothing shared with the user's repository.
-        run(
-            ["git", "-C", part, "-c", "gc.auto=0", "fetch", "-q", "--no-tags", "--depth=1", f"file://{own}", name],
-            log=log,
-            timeout=1800,
-        )
-        _commit_tree(part, tree, log)
-        (part / "shallow").unlink(missing_ok=True)
-
-    return replace(_made(target, final, make, f"{origin} at {name}", log), taken=(own, name))
-
-
-def _from_directory(target: Target, own: Path, origin: str, log: Path) -> BaseTree:
-    for path, blob in target.blobs.items():
-        got = blob_id(own / path) if (own / path).is_file() else None
-        if not _is(got, blob):
-            raise _mismatch(target, path, got, blob, origin)
-    here = hashlib.sha256(str(own).encode()).hexdigest()[:8]
-    final = use_entry("bases", f"{target.name}-dir-{here}-{_state(own)[:16]}.git")
-    if not final.exists():  # the states that this directory went through are of no more use
-        for old in final.parent.glob(f"{target.name}-dir-{here}-*.git"):
-            shutil.rmtree(old)
-    return _made(target, final, lambda part: _commit_directory(own, target.products, part, log), origin, log)
-
-
-def _state(directory: Path) -> str:
-    """A hash over names, sizes and times of all files below: changes when one of them does."""
-    digest = hashlib.sha256()
-    for above, below, files in os.walk(directory):
-        below[:] = sorted(name for name in below if name != ".git")
-        for name in sorted(files):
-            info = Path(above, name).lstat()
-            digest.update(f"{above}/{name} {info.st_size} {info.st_mtime_ns} {info.st_mode}\n".encode())
-    return digest.hexdigest()

@@ -12,14 +12,12 @@ from email.utils import formataddr, parseaddr
 from pathlib import Path
 
 from ..common.errors import UserError
-from ..common.gitrepo import blob_id, git
+from ..common.gitrepo import blob_id, git, resolve
 from ..common.paths import log_dir
 from ..common.run import run
-from .base import commit_taken
 from .mails import adds_selftests, parse_mail
 from .selftests import CONTEXT
 from .series import FORMAT, Tree, history_of, read_series, with_history
-from .targets import Target
 
 UNSEEN = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"  # would end a line of a header, or has no place in a mail
 WORD, LABEL = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+", r"[A-Za-z0-9-]+"
@@ -122,7 +120,7 @@ def write(
 ) -> list[Path]:
     """Write the thread's mails, as git format-patch makes them, into the directory `out`; returns them in their order.
 
-    `tree` is on the files of the target's tag. `base_commit` is that tag's commit, None where
+    `base_commit` is that tag's commit, None where
     nobody knows it. Raises UserError when `out` holds what was not written here, or was
     edited since: it may be work.
     """
@@ -217,9 +215,10 @@ def _replace(out: Path, mails: Mapping[str, str]) -> None:
     record.write_text("".join(f"{blob_id(out / name)} {name}\n" for name in mails))
 
 
-def base_commit_of(target: Target, own: Path | None, log: Path) -> str | None:
-    """The commit of the target's tag, from the user's tree or the target; else the tree's that has its files."""
-    if target.below:
-        return None  # no commit of anybody's is this base
-    commit, has_tag = (commit_taken(target, own, log) if own else None) or (None, False)
-    return commit if has_tag else target.commit or commit
+def base_commit_of(tree: Tree, log: Path) -> str | None:
+    """The commit of the target's tag, or the user's commit with its files; None where nobody knows one."""
+    if tree.target.below:
+        return None
+    if tree.taken and tree.taken[1] != "HEAD":
+        return resolve(tree.taken[0], f"{tree.taken[1]}^{{commit}}", log)
+    return tree.target.commit or (resolve(tree.taken[0], "HEAD", log) if tree.taken else None)

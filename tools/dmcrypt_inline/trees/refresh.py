@@ -9,7 +9,7 @@ from ..common.errors import UserError
 from ..common.gitrepo import git, resolve
 from ..common.paths import build_dir, is_complete, locked, log_dir
 from . import selftests
-from .base import BaseTree, prepare_exact
+from .base import BaseTree
 from .mails import parse_mail
 from .series import (
     BRANCH,
@@ -52,18 +52,6 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
         kept = keep(path, head, log)
         mark_made(path, log)  # the queue has these commits now, and is applied again over them
         (path / ".git" / ".complete").unlink()
-    _apply_written(target, base, kept)
-    exact = prepare_exact(target, base)
-    if exact != base:  # the mails are for the files of the tag
-        changed = [patch for patch in read_series(target) if before.get(patch) != patch.read_text()]
-        try:
-            on_tag = apply_series(target, exact, target.tag)
-        except UserError as error:
-            raise UserError(
-                f"the queue is written, and fits {base.origin}, but not {target.tag}, which mails are for:\n{error}\n"
-                f"  nothing is lost: mend it in {path} and make refresh, or git checkout {target.patches}"
-            ) from error
-        _write_for(on_tag, changed, log)
     tree = _apply_written(target, base, kept)
     if target.adds_selftests and selftests.differences(tree):
         selftests.refresh(tree)
@@ -84,14 +72,6 @@ def _apply_written(target: Target, base: BaseTree, kept: str) -> Tree:
     if resolve(tree.path, f"{tree.series}^{{tree}}", log) != resolve(tree.path, f"{kept}^{{tree}}", log):
         raise UserError(f"the written queue does not make the tree of your commits, which are {kept} in {tree.path}")
     return tree
-
-
-def _write_for(tree: Tree, changed: list[Path], log: Path) -> None:
-    """Write the changed patches as they are on this tree."""
-    for patch, commit in zip(read_series(tree.target), tree.commits):
-        if patch in changed:
-            text = git(tree.path, "format-patch", *FORMAT, "--stdout", "-1", commit, log=log).output
-            patch.write_text(with_history(text, history_of(patch.read_text())))
 
 
 def _commits(target: Target, base: BaseTree, path: Path, log: Path) -> list[str]:

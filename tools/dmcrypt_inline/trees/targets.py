@@ -33,8 +33,7 @@ class Recipe:
     that is empty (a suite that ends in -security is looked for in the security
     archive); with `source` it is the source package. `tarball` lies in it. `patch`
     takes the tarball's tree back to where the queue applies (None: it is there),
-    `blobs` says what it must be then (see Target). `exact` takes the tarball's
-    files to those of the target's tag; None when `patch` already does.
+    `blobs` says what it must be then (see Target).
     """
 
     package: str
@@ -44,7 +43,6 @@ class Recipe:
     patch: Path | None
     blobs: Mapping[str, str]
     source: bool = False
-    exact: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -372,7 +370,6 @@ TARGETS: dict[str, Target] = {
                     "tests/device-test": "1e3b4f14f79c",
                 },
                 source=True,
-                exact=TOOLS / "targets" / "cryptsetup-2.3" / "v2.3.3.patch",
             ),
             blobs={
                 "lib/libcryptsetup.h": "bfb0ca1b53ad",

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import MISSPELLED, SOURCE, applied, git, kernel_tree, make_target
+from small import MISSPELLED, SOURCE, applied, git, git_tree, make_target
 
 from dmcrypt_inline.checks import posting, queues
 from dmcrypt_inline.checks.checklist import Failed, Queue, Skipped
@@ -39,7 +39,7 @@ def edit(target: Target, old: str, new: str) -> None:
 
 def test_a_queue_that_does_not_apply_fails(target: Target, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     edit(target, "-int version = 21;", "-int version = 20;")
-    base = prepare_base(target, kernel_tree(tmp_path / "linux"))
+    base = prepare_base(target, git_tree(tmp_path / "linux", None))
     counts = queues.check(target, base, Path(sys.prefix), quick=False)
     printed = capsys.readouterr().out
     assert "not ok queue_applies_with_git_am" in printed

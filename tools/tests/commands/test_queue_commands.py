@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small import SOURCE, git, kernel_tree, make_target, shell
+from small import SOURCE, git, git_tree, make_target, shell
 
 from dmcrypt_inline.commands import queue
 from dmcrypt_inline.commands.request import Request
@@ -28,7 +28,7 @@ def test_the_tree_may_be_edited_after_refresh_selftests(tmp_path: Path, monkeypa
     (directory / "Makefile").write_text("all:\n")
     monkeypatch.setattr(selftests, "SELFTESTS", directory)
     target = make_target(tmp_path)
-    base = prepare_base(target, kernel_tree(tmp_path / "linux"))
+    base = prepare_base(target, git_tree(tmp_path / "linux", None))
     monkeypatch.setattr(Request, "targets", lambda _: [target])
     monkeypatch.setattr(Request, "tree", lambda *_: apply_series(target, base))
     tree = whole(apply_series(target, base)).path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,6 @@ from small import make_target
 
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.paths import cache_dir
-from dmcrypt_inline.common.run import CommandError
 from dmcrypt_inline.trees import archive
 from dmcrypt_inline.trees.targets import Recipe, Target
 
@@ -44,95 +44,62 @@ def test_archive_uris(listing: str, suite: str, expected: list[str]) -> None:
     assert archive.archive_uris(listing, "bookworm", suite) == expected
 
 
-@pytest.fixture
-def target(tmp_path: Path) -> Target:
-    recipe = Recipe("linux-source-0.1", "bullseye-security", "0.1-1", "small.tar.xz", Path("base.patch"), {})
-    return replace(make_target(tmp_path), recipe=recipe)
-
-
-def fake_apt(monkeypatch: pytest.MonkeyPatch, place: Path, script: str) -> None:
-    """Put an apt-get of ours before the system's."""
-    place.mkdir()
-    (place / "apt-get").write_text(f"#!/bin/sh\n{script}\n")
-    (place / "apt-get").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{place}:/usr/bin:/bin")
-    monkeypatch.setattr(archive, "KEYRING", place / "apt-get")
-    monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"VERSION_CODENAME": "bookworm"})
-
-
-KNOWN = 'echo "http://mirror.example/ bookworm-security"'
-
-
-@pytest.mark.parametrize(
-    ("apt", "why"),
-    [
-        (f'case "$1" in indextargets) {KNOWN} ;; *) exit 100 ;; esac', "is the network up"),
-        ("echo http://vendor.example/apt nodistro", "names no Debian archive"),
-        (KNOWN, r"missing\.gpg is missing; apt-get install debian-archive-keyring"),
-        ("exit 1", "needs Debian's apt"),
-    ],
-)
-def test_what_is_missing_is_said_with_the_way_out(
-    target: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, apt: str, why: str
-) -> None:
-    fake_apt(monkeypatch, tmp_path / "bin", apt)
-    if apt == KNOWN:
-        monkeypatch.setattr(archive, "KEYRING", tmp_path / "missing.gpg")
-    with pytest.raises(UserError, match=rf"{why}(.|\n)*CRYPTSETUP=") as caught:
-        archive.package_file(replace(target, variable="CRYPTSETUP"), tmp_path / "log")
-    assert not isinstance(caught.value, CommandError)
-    assert not list((cache_dir() / "packages").glob("[!.]*"))
-
-
-def test_a_package_in_the_cache_needs_no_apt(target: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    deb = cache_dir() / "packages" / "linux-source-0.1_0.1-1" / "linux-source-0.1_0.1-1_all.deb"
-    deb.parent.mkdir(parents=True)
-    deb.touch()
-    assert archive.package_file(target, tmp_path / "log") == deb
-
-
-GIVES_FILES = """\
-case "$1" in indextargets) echo "http://mirror.example/ bookworm-security"; exit ;; esac
-[ "$3" != update ] || cat "$(dirname "$2")/sources.list" >>{calls}
-shift 2
-echo "$@" >>{calls}
-case "$1" in
-download) touch small_0.1_all.deb ;;
+# An apt-get that knows one version, which stands in the file "newest".
+APT_GET = """\
+#!/bin/sh
+cd "$PLACE" || exit
+newest=$(cat newest) || exit 100
+case "$*" in
+*indextargets*) echo "http://mirror.example/ bookworm-security" ;;
+*--print-uris*) echo "'http://mirror.example/x.deb' linux-source-0.1_${newest}_all.deb 9 SHA256:0" ;;
+*download*) touch "$OLDPWD/linux-source-0.1_${newest}_all.deb" ;;
 esac
 """
 
 
 @pytest.fixture
-def moving(target: Target) -> Target:
-    return replace(target, recipe=replace(target.recipe, version=""))
+def moving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
+    """A target whose package has no fixed version, on a machine with APT_GET."""
+    (tmp_path / "apt-get").write_text(APT_GET)
+    (tmp_path / "apt-get").chmod(0o755)
+    monkeypatch.setenv("PLACE", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(archive, "KEYRING", tmp_path / "apt-get")
+    monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"VERSION_CODENAME": "bookworm"})
+    recipe = Recipe("linux-source-0.1", "bullseye-security", "", "small.tar.xz", Path("base.patch"), {})
+    return replace(make_target(tmp_path / "target"), recipe=recipe)
 
 
-def fake_cache(place: Path, answer: str) -> None:
-    """Put an apt-cache of ours beside the apt-get of `fake_apt`."""
-    (place / "apt-cache").write_text(f"#!/bin/sh\necho {answer}\n")
-    (place / "apt-cache").chmod(0o755)
+def versions(target: Target, place: Path, newest: str | None, *, later: bool = True) -> list[str]:
+    """The versions in the cache after the archive got `newest` (None: there is no archive), a day later."""
+    if newest:
+        (place / "newest").write_text(newest)
+    else:
+        (place / "newest").unlink(missing_ok=True)
+    for path in (cache_dir() / "packages").glob("*" if later else "none"):
+        os.utime(path, (path.stat().st_atime, path.stat().st_mtime - 2 * archive.DAY))
+    return [archive.version_of(path) for path in archive.package_files(target, place / "log")]
 
 
-def test_a_recipe_without_a_version_takes_the_newest_and_keeps_it(
-    moving: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    calls = tmp_path / "calls"
-    fake_apt(monkeypatch, tmp_path / "bin", GIVES_FILES.format(calls=calls))
-    fake_cache(tmp_path / "bin", "linux-source-0.1 linux-source-0.11")
-    first = archive.package_file(moving, tmp_path / "log")
-    assert archive.package_file(moving, tmp_path / "log") == first
-    assert calls.read_text().splitlines()[1:] == ["update", "download linux-source-0.1"]
+def test_a_newer_package_is_taken_once_a_day(moving: Target, tmp_path: Path) -> None:
+    assert versions(moving, tmp_path, "0.1-1") == ["0.1-1"]
+    assert versions(moving, tmp_path, "0.1-2", later=False) == ["0.1-1"]
+    assert versions(moving, tmp_path, "0.1-2") == ["0.1-2", "0.1-1"]
+    assert versions(moving, tmp_path, None) == ["0.1-2", "0.1-1"]
 
 
-def test_an_archive_that_has_moved_on_is_said_to_have(
-    moving: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    fake_apt(monkeypatch, tmp_path / "bin", GIVES_FILES.format(calls=tmp_path / "calls"))
-    fake_cache(tmp_path / "bin", "linux-source-0.11")
-    with pytest.raises(UserError, match=r"has moved on: it holds no linux-source-0\.1 any more") as caught:
-        archive.package_file(moving, tmp_path / "log")
-    assert "LINUX=" in str(caught.value)
+def test_without_archive_and_package_there_is_an_error(moving: Target, tmp_path: Path) -> None:
+    with pytest.raises(UserError):
+        versions(moving, tmp_path, None)
+    assert not list((cache_dir() / "packages").glob("[!.]*"))
+
+
+def test_a_fixed_version_in_the_cache_needs_no_apt(moving: Target, tmp_path: Path) -> None:
+    fixed = replace(moving, recipe=replace(moving.recipe, version="0.1-0"))
+    deb = cache_dir() / "packages" / "linux-source-0.1_0.1-0" / "linux-source-0.1_0.1-0_all.deb"
+    deb.parent.mkdir(parents=True)
+    deb.touch()
+    assert versions(fixed, tmp_path, None) == ["0.1-0"]
 
 
 @pytest.mark.parametrize(

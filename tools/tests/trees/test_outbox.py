@@ -254,15 +254,15 @@ def test_recipients_come_from_the_tree(tree: Tree) -> None:
         outbox.recipients(tree, patches)
 
 
-def test_the_base_commit_is_that_of_the_tag(tmp_path: Path) -> None:
-    target = replace(make_target(tmp_path), commit=COMMIT)
+def test_the_base_commit_is_that_of_the_tag(tree: Tree, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    assert outbox.base_commit_of(target, None, log) == COMMIT
-    assert outbox.base_commit_of(replace(target, commit=""), None, log) is None
     own = git_tree(tmp_path / "own", None)
     head = git(own, "rev-parse", "HEAD").strip()
-    assert outbox.base_commit_of(target, own, log) == COMMIT
-    assert outbox.base_commit_of(replace(target, commit=""), own, log) == head
-    assert outbox.base_commit_of(replace(target, commit="", blobs={SOURCE: "f" * 12}), own, log) is None
-    git(own, "tag", "-a", "-m", "x", target.tag)
-    assert outbox.base_commit_of(target, own, log) == head
+    known = replace(tree.target, commit=COMMIT)
+    assert outbox.base_commit_of(replace(tree, target=known, taken=None), log) == COMMIT
+    assert outbox.base_commit_of(replace(tree, target=known, taken=(own, "HEAD")), log) == COMMIT
+    assert outbox.base_commit_of(replace(tree, target=known, taken=(own, "refs/tags/v0.1")), log) is None
+    assert outbox.base_commit_of(replace(tree, taken=None), log) is None
+    assert outbox.base_commit_of(replace(tree, taken=(own, "HEAD")), log) == head
+    git(own, "tag", "-a", "-m", "x", "v0.1")
+    assert outbox.base_commit_of(replace(tree, target=known, taken=(own, "refs/tags/v0.1")), log) == head

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small import AFTER, BEFORE, PATCH, SOURCE, git, kernel_tree, make_target, shell
+from small import AFTER, BEFORE, PATCH, SOURCE, git, git_tree, kernel_tree, make_target, shell
 
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.trees.base import prepare_base
@@ -28,14 +28,14 @@ def target(tmp_path: Path) -> Target:
 
 
 def make(target: Target, tmp_path: Path) -> Tree:
-    return whole(apply_series(target, prepare_base(target, kernel_tree(tmp_path / "linux"))))
+    return whole(apply_series(target, prepare_base(target, git_tree(tmp_path / "linux", None))))
 
 
 def test_few_files_are_checked_out_until_all_are_wanted(target: Target, tmp_path: Path) -> None:
     other = "drivers/md/dm-other.c"
     linux = kernel_tree(tmp_path / "linux")
     (linux / other).write_text("int other;\n")
-    tree = apply_series(target, prepare_base(target, linux))
+    tree = apply_series(target, prepare_base(target, git_tree(linux, None)))
     assert (tree.path / "Makefile").exists()
     assert not (tree.path / other).exists()
     assert git(tree.path, "status", "--porcelain") == ""
@@ -219,7 +219,7 @@ def test_a_snapshot_of_few_files_has_the_others_too(target: Target, tmp_path: Pa
     other = "drivers/md/dm-other.c"
     linux = kernel_tree(tmp_path / "linux")
     (linux / other).write_text("int other;\n")
-    tree = apply_series(target, prepare_base(target, linux))
+    tree = apply_series(target, prepare_base(target, git_tree(linux, None)))
     assert snapshot(tree) == tree.series
     (tree.path / "drivers/md").mkdir(parents=True, exist_ok=True)
     (tree.path / "drivers/md/new.c").write_text("int new;\n")
