@@ -65,7 +65,7 @@ def make_target(place: Path) -> Target:
     source.write_text(AFTER)
     git(work, "commit", "-q", "-a", "-m", "dm crypt: bump the version\n\nBecause.")
     (place / "patches").mkdir()
-    git(work, "format-patch", "-q", "-1", "--no-signature", "-o", str(place / "patches"))
+    git(work, "format-patch", "-q", "-1", "--abbrev=12", "--no-signature", "-o", str(place / "patches"))
     (place / "series").write_text(f"{PATCH}\n")
     blobs = {SOURCE: blob[:12]}
     recipe = Recipe("linux-source-0.1", "small-security", "0.1-1", "small.tar.xz", place / "base.patch", blobs)

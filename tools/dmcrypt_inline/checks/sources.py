@@ -5,19 +5,23 @@ from __future__ import annotations
 import platform
 import re
 import shutil
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from pip._internal.models.index import PyPI
 
 from ..common.paths import BUILD, REPO, TOOLS
 from ..common.run import run
 from ..trees.targets import TARGETS
-from .checklist import Check, Failed, Skipped, fail_if
+from .checklist import Check, Failed, fail_if
 
 SHELL = re.compile(r"#!\s*\S*(/|env )(ba|da)?sh\b")
 PYTHON = re.compile(r"#!.*\bpython3?\b")
-WORKFLOWS = Path(".github", "workflows")
+WORKFLOWS = sorted((REPO / ".github" / "workflows").glob("*.yml"))
 IGNORED_WORDS = TOOLS / "codespell-ignore.txt"
 WORDS = TOOLS / "words.txt"  # codespell's format: word->better one
 MYPY = ("dmcrypt_inline", "tests", "../advise/dmcrypt_advise", "../advise/tests")
@@ -27,18 +31,20 @@ GENERATED = {".git", "build", "__pycache__", ".mypy_cache", ".ruff_cache", ".pyt
 def source_checks(env: Path, log: Path) -> list[Check]:
     """The checks of the repository's own files. `env` is the Python environment."""
     tools = env / "bin"
-    ruff, python = tools / "ruff", python_sources()
-    mypy: list[str | Path] = [tools / "mypy", "--strict", "--no-error-summary", *MYPY]
+    shell, python = scripts(".sh", SHELL), scripts(".py", PYTHON)
+    linters: dict[str, list[str | Path]] = {
+        "shellcheck_is_silent": ["shellcheck", "-x", *shell],
+        "ruff_check_is_silent": [tools / "ruff", "check", *python],
+        "ruff_format_is_silent": [tools / "ruff", "format", "--diff", *python],
+        "mypy_strict_is_silent": [tools / "mypy", "--strict", "--no-error-summary", *MYPY],
+        "packages_import_in_their_order": [tools / "lint-imports", "--no-cache"],
+        "codespell_is_silent": [*codespell(tools), *_prose()],
+        "workflows_are_valid": [tools / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", *WORKFLOWS],
+    }
     return [
-        Check("shellcheck_is_silent", lambda: _shellcheck(log), ("shellcheck",)),
-        Check("ruff_check_is_silent", lambda: succeeds([ruff, "check", *python], log)),
-        Check("ruff_format_is_silent", lambda: succeeds([ruff, "format", "--diff", *python], log)),
-        Check("mypy_strict_is_silent", lambda: succeeds(mypy, log)),
-        Check("packages_import_in_their_order", lambda: succeeds([tools / "lint-imports", "--no-cache"], log)),
-        Check("codespell_is_silent", lambda: succeeds([*codespell(tools), *_prose()], log)),
+        *(Check(name, partial(succeeds, argv, log), (str(argv[0]),)) for name, argv in linters.items()),
         Check("words_are_plain", lambda: _plain_words(tools, log)),
-        Check("workflows_are_valid", lambda: _workflows(tools, log)),
-        Check("no_registry_host_is_named", lambda: _no_hosts(tools, log)),
+        Check("no_registry_host_is_named", lambda: _no_hosts(log)),
         Check("no_path_of_this_machine_is_named", _no_paths),
     ]
 
@@ -56,17 +62,8 @@ def sources() -> list[Path]:
     return sorted(path for path in found if path.is_file())
 
 
-def shell_sources() -> list[Path]:
-    """The shell scripts among the sources, by suffix or first line."""
-    return _scripts(".sh", SHELL)
-
-
-def python_sources() -> list[Path]:
-    """The Python files among the sources, by suffix or first line."""
-    return _scripts(".py", PYTHON)
-
-
-def _scripts(suffix: str, first_line: re.Pattern[str]) -> list[Path]:
+def scripts(suffix: str, first_line: re.Pattern[str]) -> list[Path]:
+    """The sources of a language, found by suffix or first line."""
     return [path for path in sources() if path.suffix == suffix or first_line.match(path.read_text(errors="replace"))]
 
 
@@ -75,13 +72,6 @@ def succeeds(argv: Sequence[str | Path], log: Path, cwd: Path = TOOLS) -> None:
     done = run(argv, log=log, timeout=600, cwd=cwd, check=False)
     if done.returncode != 0:
         raise Failed(done.transcript.strip() or f"{argv[0]} ended with exit status {done.returncode}")
-
-
-def _shellcheck(log: Path) -> None:
-    scripts = shell_sources()
-    if not scripts:
-        raise Skipped("there is no shell script")
-    succeeds(["shellcheck", "-x", *scripts], log)
 
 
 def codespell(tools: Path) -> list[str | Path]:
@@ -131,30 +121,17 @@ def find_words(words: Sequence[str], files: Sequence[Path], not_after: str) -> l
     return found
 
 
-def _workflows(tools: Path, log: Path) -> None:
-    """Compare the workflows with their published schema, and each command "make STAGE" with the Makefile."""
-    workflows = [path for path in sources() if path.relative_to(REPO).is_relative_to(WORKFLOWS)]
-    if not workflows:
-        raise Skipped(f"there is nothing in {WORKFLOWS}")
-    succeeds([tools / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows], log)
-    stages = " ".join(re.findall(r"^\.PHONY: (.*)", (REPO / "Makefile").read_text(), re.MULTILINE)).split()
-    named = [(path, stage) for path in workflows for stage in re.findall(r"run: make ([\w-]+)", path.read_text())]
-    fail_if([f"{path}: the Makefile has no {stage}" for path, stage in named if stage not in stages])
-
-
-def _no_hosts(tools: Path, log: Path) -> None:
+def _no_hosts(log: Path) -> None:
     """Look for the hosts in this machine's settings of pip and apt, and for the distribution's domain.
 
     The settings are read because the names must not be written here.
     """
-    ask = "from pip._internal.models.index import PyPI as p; print(p.netloc, p.file_storage_domain)"
-    hosts = run([tools / "python", "-c", ask], log=log, timeout=60).output.split()
-    settings = run([tools / "python", "-m", "pip", "config", "list"], log=log, timeout=60).output
+    settings = run([sys.executable, "-m", "pip", "config", "list"], log=log, timeout=60).output
     sites = re.findall(r"index-url='(\S+)'", settings)
     if shutil.which("apt-get"):
         targets = ["apt-get", "indextargets", "--format", "$(SITE)"]
         sites += run(targets, log=log, timeout=60, check=False).output.split()
-    hosts += [urlsplit(site).hostname or "" for site in sites]
+    hosts = [PyPI.netloc, PyPI.file_storage_domain, *(urlsplit(site).hostname or "" for site in sites)]
     with suppress(OSError):  # there is no os-release
         home = urlsplit(platform.freedesktop_os_release().get("HOME_URL", "")).netloc
         hosts += [".".join(home.split(".")[-2:])]

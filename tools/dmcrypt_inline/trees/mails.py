@@ -18,7 +18,6 @@ HISTORY = re.compile(
     r"^\W*(change(s|log)?\b.*\b(since|in|from|to) v\d+\b(?!\.\d).*|(change-?log|history|v\d+)\W*:.*)$", re.M | re.I
 )
 STAND_IN = "NOT FOR MERGING: "  # what is in the tree by the time the queue is merged, or for measuring
-INDEX = re.compile(r"^index ([0-9a-f]+)\.\.([0-9a-f]+)", re.M)
 
 
 @dataclass(frozen=True)
@@ -99,12 +98,3 @@ def _wording(summary: str, body: str) -> list[str]:
 
 def _unwrapped(text: str) -> str:
     return " ".join(text.split())
-
-
-def index_problems(text: str, blobs: Sequence[tuple[str, str]]) -> list[str]:
-    """Index lines that do not tell the truth. `blobs` are the true pairs of pre- and post-image (40 hex digits)."""
-    problems = []
-    for before, after in INDEX.findall(text):
-        if not any(old.startswith(before) and new.startswith(after) for old, new in blobs):
-            problems.append(f"index {before}..{after} is not what this patch does when the queue is applied")
-    return problems

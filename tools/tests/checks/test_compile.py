@@ -97,11 +97,6 @@ def test_a_sparse_that_reports_nothing_fails(queue: Queue, tmp_path: Path, outpu
     assert findings(driver(queue, BASE, SERIES))
 
 
-def test_a_file_that_is_not_built_is_named(queue: Queue) -> None:
-    with pytest.raises(Failed, match=r"else\.awk"):
-        linux._each_builds(committed(queue, "else.awk", "int x;\n"), "fast")
-
-
 def test_other_files_are_compiled(queue: Queue) -> None:
     path = "drivers/md/dm-audit.c"
     after = committed(queue, path, "// SAYS: dm-audit.c:1:1: warning: no good\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,15 +11,11 @@ from small import committed, make_queue
 from dmcrypt_inline.checks import documentation
 from dmcrypt_inline.checks.checklist import Failed, Queue, Skipped
 
-# Reports the broken link, as every version of Sphinx does, and the word BAD.
+# A build that warns of the word BAD.
 BUILD = """\
 htmldocs:
-\t@test -z "$$SPHINXOPTS$(SPHINXOPTS)" && test -d Documentation/$(SPHINXDIRS)
-\t@echo "WARNING: dot(1) not found"
-\t@cd Documentation/$(SPHINXDIRS); grep -rn :doc: . | \\
-\t\tsed "s|:.*|:9: WARNING: unknown document: '/no/such/document/as/this'|"
 \t@cd Documentation/$(SPHINXDIRS); grep -rn BAD . | sed "s|^\\([^:]*\\):[0-9]*:|$(CURDIR)/\\1:3: WARNING: |"; true
-\t@echo "build succeeded, $$(grep -r :doc: Documentation/$(SPHINXDIRS) | wc -l) warnings."
+\t@echo "build succeeded, 2 warnings."
 """
 TEXT = "Documentation/dm/text.rst"
 
@@ -49,20 +44,3 @@ def test_new_warnings_fail(queue: Queue) -> None:
 def test_a_file_in_a_directory_without_an_index_is_built(queue: Queue) -> None:
     with pytest.raises(Failed, match="BAD two"):
         documentation._sphinx(committed(queue, "Documentation/dm/more/text.rst", "BAD two\n"))
-
-
-def test_a_build_that_reports_nothing_fails(queue: Queue) -> None:
-    silent = committed(queue, "Makefile", "htmldocs:\n\t@echo 'WARNING: no sphinx'\n").applied()
-    queue = replace(queue, tree=replace(queue.applied(), base=silent.series))
-    with pytest.raises(Failed, match="WARNING: no sphinx"):
-        documentation._sphinx(committed(queue, TEXT, "fine\n"))
-
-
-def test_other_versions_of_sphinx_report_the_link_without_quotes() -> None:
-    assert re.search(documentation.REPORTED, "dm-crypt.rst:2: WARNING: unknown document: /no/such/document/as/this")
-
-
-def test_a_target_without_a_sphinx_version_fails(queue: Queue, tmp_path: Path) -> None:
-    (tmp_path / "targets" / "small" / "sphinx.txt").unlink()
-    with pytest.raises(Failed, match=r"targets/small/sphinx\.txt"):
-        documentation._sphinx(committed(queue, TEXT, "fine\n"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dmcrypt_inline.trees.mails import cover_problems, index_problems, parse_mail, patch_problems
+from dmcrypt_inline.trees.mails import cover_problems, parse_mail, patch_problems
 
 PREFIXES = ("dm crypt: ", "selftests: ")
 AUTHOR = "A Long Name Of Some Maintainers <maintainers@users.noreply.host.example>"
@@ -99,9 +99,3 @@ def test_a_proper_cover_letter_passes() -> None:
 def test_each_defect_of_a_cover_letter_is_found(old: str, new: str, expected: str) -> None:
     (problem,) = cover_problems(COVER.replace(old, new), ["dm crypt: keep the place of a request", "dm crypt: add"])
     assert expected in problem
-
-
-def test_index_lines_are_held_against_the_truth() -> None:
-    assert index_problems(PATCH, [("000ddfab" + "0" * 32, "f7f0711a" + "0" * 32)]) == []
-    assert index_problems(PATCH, [("000ddfab" + "0" * 32, "f7f0722a" + "0" * 32)]) != []
-    assert index_problems(PATCH, []) != []
