@@ -1,9 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# Carry out the order $INPUT/order.json with the measuring program, which was
-# copied to $INPUT/tools, on the host's Python ($PYTHON). It leaves its results in
-# $RESULTS.
+# Run the measuring program $INPUT/inguest.py, with the host's Python ($PYTHON), on the order
+# $INPUT/order.json. Its results go to $RESULTS.
 
-export PYTHONPATH="$INPUT/tools" PYTHONDONTWRITEBYTECODE=1
-exec "$PYTHON" -s -m dmcrypt_inline.bench.inguest.measure "$INPUT/order.json" "$RESULTS"
+exec "$PYTHON" -I -S "$INPUT/inguest.py" "$INPUT/order.json" "$RESULTS"

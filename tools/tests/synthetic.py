@@ -1,53 +1,33 @@
-"""Results that nobody measured: made up for the tests of the report, the same every time."""
+"""Results that nobody measured, for the tests of the report: the same every time."""
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from dmcrypt_inline.bench.inguest.measurements import MODES, RAW, Load, Measurement, Results, Sample, to_json
-from dmcrypt_inline.bench.inguest.workloads import PLANS
+from dmcrypt_inline.bench.inguest import MODES, RAW
+from dmcrypt_inline.bench.plans import PLANS
 
-ROUNDS = 6
-SECONDS = 2.0  # of a sample
-NOISE = 0.02  # how far a sample is off, at most, as a fraction
-
-# Microseconds of a request that a mode adds to a device that takes 10.
-ADDED = {RAW: 0, "default": 200, "same_cpu": 210, "submit_from_crypt_cpus": 190, "no_read": 60, "no_write": 70}
-ADDED["both"] = 20
-POSTING = Load("W1", "brd", "null", 512, "read", (4096, 4096), 1, 1)
-
-
-def measurement(load: Load, variant: str, mode: str, speed: float = 1.0, rounds: int = ROUNDS) -> Measurement:
-    """One cell; `speed` makes it that many times as fast as the model says."""
-    size = sum(load.block_sizes) / 2
-    chance = random.Random(f"{load}{variant}{mode}")
-    cipher = 0 if load.cipher == "null" or variant == RAW else size / 1024
-    sectors = 0 if variant == RAW else size / load.sector_size * 0.1
-    service = (10 + ADDED[mode] + cipher + sectors + size / 2048) * (1 + load.cpu_load / 4)
-    samples = []
-    for number in range(1, rounds + 1):
-        taken = service / speed * (1 + chance.uniform(-NOISE, NOISE))
-        parallel = min(load.queue_depth * load.jobs, 4) ** 0.7
-        ios = int(SECONDS * 1e6 / taken * parallel)
-        kcryptd = {RAW: 0.0, "no_read": 0.1, "no_write": 0.1, "both": 0.1}.get(mode, 0.8)
-        contexts = {"jobs": 0.6, "softirq": 0.1, "irq": 0.04, "kcryptd": kcryptd, "write_thread": 0.0, "cryptd": 0.0}
-        cpu = {"user": 0.2, "softirq": contexts["softirq"], "irq": contexts["irq"]}
-        cpu["system"] = sum(contexts.values()) - sum(cpu.values())
-        at = taken * load.queue_depth * load.jobs / parallel
-        latency = {"p50": at, "mean": at * 1.1, "p99": at * 2.5, "p99.9": at * 6}
-        samples.append(Sample(number, SECONDS, int(ios * size), ios, latency, cpu, contexts, ios * 2))
-    table = "" if variant == RAW else f"0 131072 crypt {load.cipher} - 0 1:0 0 {' '.join(MODES[mode])}".strip()
-    return Measurement(load, variant, mode, table, tuple(samples))
-
-
-def of_plan(name: str) -> list[Measurement]:
-    """All cells of a plan, on a base without the flags and a series."""
-    names = {"queue": "series"}
-    return [measurement(cell.load, names.get(cell.kind, cell.kind), cell.mode) for cell in PLANS[name].cells]
-
-
+LOADS = {
+    "w1.fio": ("read-4k", "write-4k", "read-64k", "write-64k", "read-1M", "write-1M"),
+    "w3.fio": ("randrw-256k-11-jobs",),
+    "w4.fio": ("randread-4k",),
+    "w5.fio": ("4-readers-4-writers",),
+}
+SECONDS = 0.6  # of a sample
+BYTES = 4096  # of a request
+# Microseconds of a request by mode, on a device that takes 10.
+TAKES = {
+    RAW: 10.0,
+    "default": 200.0,
+    "both": 25.0,
+    "no_read": 40.0,
+    "no_write": 50.0,
+    **dict.fromkeys(list(MODES)[1:3], 190.0),
+}
 ENVIRONMENT = {
     "target": "linux-5.8",
     "queue_hash": "0" * 64,
@@ -55,21 +35,55 @@ ENVIRONMENT = {
     "kernel_flavour": "fast",
     "kernel_key": "0" * 64,
     "accel": "tcg",
-    "cpu": "No CPU at all (synthetic figures)",
+    "cpu": "No CPU at all",
     "modules": {"base": "b" * 40, "series": "5" * 40},
-    "cryptsetup": "0.0.0",
-    "cryptsetup_queue_hash": "0" * 64,
-    "tools": {"fio": "fio-0.0", "qemu": "QEMU emulator version 0.0"},
+    "tools": {"fio": "fio-0.0"},
 }
 
 
-def results(measurements: Iterable[Measurement] | None = None, cut_short: str = "") -> Results:
-    """A run with these cells, or with those of the plan "full"."""
-    found = tuple(of_plan("full") if measurements is None else measurements)
-    return Results(ENVIRONMENT, "synthetic", "2000-01-01T00:00:00+00:00", 1.0, cut_short, found)
+def sample(variant: str, mode: str, number: int, micros: float | None = None, **cell: Any) -> dict[str, Any]:
+    """One sample; `micros` is the time of a request (default: the mode's, within 2 %)."""
+    chance = random.Random(f"{variant}{mode}{number}{cell}")
+    took = micros or TAKES[mode] * chance.uniform(0.98, 1.02)
+    ios = int(SECONDS * 1e6 / took)
+    return {
+        **{"workload": "W1", "setting": "brd, null cipher, sectors of 512", "load": "read-4k", "fio": "fio/1.json"},
+        **{"variant": variant, "mode": mode, "round": number, "seconds": SECONDS, "bytes": ios * BYTES, "ios": ios},
+        **{"latency_us": {"p50": took, "p99": 3 * took, "p99.9": 9 * took}, "cpu_s": {"fio": 0.4, "interrupts": 0.1}},
+        **cell,
+    }
 
 
-def write(path: Path, run: Results) -> str:
-    """Write a results file; returns its name for a command line."""
-    path.write_text(to_json(run))
-    return str(path)
+def of_plan(name: str, *, base_has_flags: bool = False) -> list[dict[str, Any]]:
+    """The samples of all cells of a plan."""
+    plan = PLANS[name]
+    return [
+        sample(variant, mode, number, workload=part.workload, setting=part.setting, load=load)
+        for part in plan.parts
+        for number in range(1, plan.rounds + 1)
+        for variant, mode in part.runs(("base", "series"), base_has_flags=base_has_flags)
+        for load in part.sections or LOADS[part.jobs]
+    ]
+
+
+def results(samples: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
+    """The content of a results file."""
+    return {
+        **{"environment": ENVIRONMENT, "kind": "fio", "plan": "synthetic", "started": "2000-01-01T00:00:00+00:00"},
+        **{"seconds": 1, "rounds": 5, "skipped": [], "samples": list(samples)},
+        **more,
+    }
+
+
+def sector_results(cells: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
+    """The content of a results file of ACCEL=native."""
+    made = results((), kind="sectors", baseline="base", measuring=["0001-x.patch"], cells=list(cells), **more)
+    del made["samples"], made["skipped"]
+    return made
+
+
+def write(path: Path, content: Mapping[str, Any]) -> Path:
+    """Write a results file and return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))
+    return path

@@ -1,15 +1,14 @@
-"""make bench ACCEL=native: what a sector, and a hand-over, costs with a real cipher, without an emulator.
+"""make bench ACCEL=native: the price of a sector, and of the worker threads, with a real cipher and no emulator.
 
-The kernels are User-Mode Linux with what tools/bench-native/ adds for measuring only, and with the target's tree. All
-variants are loaded in one boot, each under a target name of its own.
+The kernels are User-Mode Linux with the target's tree and the patches of tools/bench-native/. One boot measures all
+variants, each loaded under a target name of its own.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..common.errors import UserError
@@ -20,12 +19,12 @@ from ..guests.guest import run_guest
 from ..guests.machine import UNACCELERATED, Machine
 from ..guests.runs import new_run
 from ..kernels.build import Kernel, build_together
-from .gather import now
+from .measure import RESULTS, STAGE, now
 
 LOAD = TOOLS / "bench-native" / "sectors.c"
-MEMORY = "256M"  # all of it, and the modules, must lie below 2 GiB: the kernels are linked like that
-FORMS = ("plain", "safe", "retpolines")  # see the patch of tools/bench-native/ about returns
-HIDDEN = {  # what the kernel is told to see of the processor, by the instructions that are left
+MEMORY = "256M"  # memory and modules must lie below 2 GiB: the kernels are linked like that
+FORMS = ("plain", "safe", "retpolines")  # of returns and indirect calls; a patch of tools/bench-native/ has them
+HIDDEN = {  # kernel arguments that hide instructions of the processor, by the instructions that remain
     "vaes_avx512": (),
     "vaes_avx2": ("without_avx512",),
     "aesni_avx": ("without_avx512", "without_vaes"),
@@ -36,10 +35,11 @@ NAME = '\t.name   = "crypt",\n'  # as the driver has it
 
 @dataclass(frozen=True)
 class SectorsPlan:
-    """Which of FORMS, whether older instructions too, and the kinds of mappings (see sectors.sh).
+    """Forms of the kernel and kinds of mappings.
 
-    `forms` may have further words for the kernel's command line, which has `cpus`. `load` is for sectors.c: threads
-    that submit, requests in flight. `all_queues` says whether the queues below, and the base, are measured too.
+    `forms` are FORMS, perhaps with further kernel arguments. `older`: measure older instructions, too. `kinds` are
+    words of sectors.sh. `load` are parameters of sectors.c: threads that submit, requests in flight. `all_queues`:
+    measure the base and the queues below, too.
     """
 
     forms: tuple[str, ...]
@@ -51,7 +51,7 @@ class SectorsPlan:
     all_queues: bool = True
 
 
-PLANS = {
+NATIVE_PLANS = {
     "quick": SectorsPlan(FORMS[:2], False, ("library:512:inline",), 61),
     "full": SectorsPlan(
         FORMS,
@@ -60,7 +60,7 @@ PLANS = {
         61,
     ),
     "handover": SectorsPlan(
-        ("plain", "plain nohlt"),  # an idle CPU has to be woken, or it looks out for work
+        ("plain", "plain nohlt"),  # an idle CPU sleeps, or it polls
         False,
         ("library:512:default+read+write+inline", "serpent:512:default+read+write+inline"),
         15,
@@ -71,8 +71,16 @@ PLANS = {
 }
 
 
+def native_plan(name: str, rounds: int | None) -> SectorsPlan:
+    """The plan of this name, with its own number of rounds or `rounds`. Raises UserError for an unknown name."""
+    if name not in NATIVE_PLANS:
+        raise UserError(f"unknown plan: {name}\n  with ACCEL=native PLAN= takes one of: {', '.join(NATIVE_PLANS)}")
+    plan = NATIVE_PLANS[name]
+    return replace(plan, rounds=rounds) if rounds else plan
+
+
 def instructions(cpuinfo: str, older: bool) -> list[str]:
-    """Which of HIDDEN this processor can be measured with, the best first; only that one unless `older`."""
+    """The sets of instructions (keys of HIDDEN) of this processor, the best first; only the best unless `older`."""
     flags = set(next(line for line in cpuinfo.splitlines() if line.startswith("flags")).split())
     found = [
         name
@@ -87,43 +95,43 @@ def instructions(cpuinfo: str, older: bool) -> list[str]:
 def renamed(source: str, target: str) -> str:
     """The driver under another target's name."""
     if source.count(NAME) != 1:
-        raise UserError("the driver does not say its target's name as dm-crypt.c does")
+        raise UserError("the driver does not define its target's name the way dm-crypt.c does")
     return source.replace(NAME, NAME.replace("crypt", target))
 
 
-def measure(machine: Machine, drivers: Mapping[str, str], plan: SectorsPlan) -> Path:
-    """Measure the drivers' sources, by variant, on the machine's kernel (flavour MEASURED); the results file.
+def measure_sectors(machine: Machine, drivers: Mapping[str, str], plan: SectorsPlan, name: str) -> Path:
+    """Measure the drivers' sources, by variant, on the machine's kernel (flavour MEASURED). Returns the results file.
 
-    Raises UserError when a module does not build or load, when data are wrong and when the kernel complains.
+    Raises UserError when a module does not build or load, when data are wrong and when the kernel warns.
     """
     kernel, target = machine.kernel, machine.tree.target
-    out = build_dir(target.name) / "bench"
-    out.mkdir(exist_ok=True)
     started, begin = now(), time.monotonic()
+    out = new_run(build_dir(target.name), STAGE)
     sources = {f"crypt_{number}": renamed(text, f"crypt{number}") for number, text in enumerate(drivers.values())}
-    place = new_run(build_dir(target.name), "sectors")
-    listed = place / "drivers"
+    listed = out / "drivers"
     ciphers = [LIBRARY if f'"{LIBRARY}"' in text else "" for text in drivers.values()]
     rows = enumerate(zip(drivers, ciphers, strict=True))
-    listed.write_text("".join(f"crypt_{number} crypt{number} {name} {cipher}\n" for number, (name, cipher) in rows))
-    modules = build_together(kernel, {**sources, "sectors": LOAD.read_text()}, "what is measured")
+    listed.write_text("".join(f"crypt_{number} crypt{number} {driver} {cipher}\n" for number, (driver, cipher) in rows))
+    modules = build_together(kernel, {**sources, "sectors": LOAD.read_text()}, "the drivers to measure")
     inputs = {"measured": modules, "drivers": listed}
     cells = []
     for form in plan.forms:
         for chosen in instructions(CPUINFO.read_text(), plan.older):
             say(f"measuring {', '.join(drivers)} on Linux {kernel.release} ({form}, {chosen})")
             words = (*f"measure={form}".split(), *HIDDEN[chosen], f"ncpus={plan.cpus}")
-            found = _boot(kernel, inputs, words, plan, place / "-".join((*form.split(), chosen)))
+            found = _boot(kernel, inputs, words, plan, out / "-".join((*form.split(), chosen)))
             cells += [{"form": form, "instructions": chosen, **cell} for cell in found]
     content = {
+        "kind": "sectors",
+        "plan": name,
         "started": started,
         "seconds": round(time.monotonic() - begin),
+        "rounds": plan.rounds,
         "baseline": next(iter(drivers)),
         "measuring": [path.name for path in sorted(target.measuring.glob("*.patch"))] if target.measuring else [],
         "cells": cells,
     }
-    path = out / f"sectors-{datetime.fromisoformat(started):%Y%m%d-%H%M%S}.json"
-    return write(path, environment(machine, UNACCELERATED), content)
+    return write(out / RESULTS, environment(machine, UNACCELERATED), content)
 
 
 def _boot(
@@ -151,7 +159,7 @@ def _boot(
 
 
 def gathered(lines: str) -> list[dict[str, object]]:
-    """The cells: nanoseconds per 512 bytes, of CPU and of the clock, a sample a round."""
+    """The cells with their samples, one a round: nanoseconds per 512 bytes, of CPU time and of the clock."""
     found: dict[tuple[str, ...], list[list[float]]] = {}
     for line in lines.splitlines():
         _, *cell, moved, elapsed, spent = line.split()

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from ..bench.inguest.stats import METRICS
-from ..bench.inguest.workloads import PLANS
+from ..bench.plans import PLANS
+from ..bench.sectors import NATIVE_PLANS
 from ..common.errors import UserError
 from ..common.jobs import limit_jobs
 from ..common.progress import say
@@ -76,7 +76,7 @@ VARIANT = option(
 EXCLUDE = option("exclude", "leave out these tests, suites, or parts of make test", default="", metavar="'NAME ...'")
 FAILED = option("failed", "only what failed in the last run", action="store_true")
 TESTS = option("test", "only these tests or suites", dest="tests", default="", metavar="'NAME ...'")
-LIMITS = ", ".join(f"{name} ({plan.seconds / 60:.0f} min)" for name, plan in PLANS.items())
+NAMES, NATIVE_NAMES = ", ".join(PLANS), ", ".join(NATIVE_PLANS)
 RESULTS = option("results", "a results file of make bench (default: the newest)", type=Path, metavar="FILE")
 
 STAGES = {
@@ -117,10 +117,15 @@ STAGES = {
         "measure base and series (PLAN=quick: 3 minutes)",
         (*KERNEL, accel("kvm", "tcg", COUNTED, UNACCELERATED)),
         (
-            option("plan", f"what to measure, and its time limit: {LIMITS} (default: %(default)s)", default="full"),
+            option(
+                "plan",
+                f"what to measure: {NAMES}; with ACCEL=native: {NATIVE_NAMES} (default: %(default)s)",
+                default="full",
+            ),
+            option("rounds", "samples of each cell; five at least show a difference", type=number(1), metavar="N"),
             option(
                 "variant",
-                "further drivers, dm-crypt.c or a .ko that was built for the fast kernel; each: one for each patch",
+                "further drivers, dm-crypt.c files; each: one for each patch",
                 **{"dest": "variants", "type": str.split, "default": [], "metavar": "'NAME=PATH ...'"},
             ),
         ),
@@ -200,19 +205,9 @@ STAGES = {
     "packages": Stage(listing.packages, "the packages that the tools need, for three distributions"),
     "figures": Stage(
         reporting.figures,
-        "write the tables of README and cover letters from the kept results",
+        "print the tables of the newest measurement as Markdown",
         (TARGET,),
-        (RESULTS, option("check", "write nothing, list stale tables", action="store_true")),
-        in_make=False,
-    ),
-    "compare": Stage(
-        reporting.compare,
-        "compare two results files of make bench",
-        (),
-        (
-            option("files", "the two results files", nargs=2, metavar="FILE", type=Path),
-            option("metric", "which figure (default: %(default)s)", choices=tuple(METRICS), default="throughput"),
-        ),
+        (RESULTS,),
         in_make=False,
     ),
 }

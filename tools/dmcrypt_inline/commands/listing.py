@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..bench import sectors
-from ..bench.inguest.workloads import PLANS
+from ..bench.plans import PLANS
 from ..checks.queues import check_names
 from ..checks.sources import source_checks
 from ..common.jobs import jobs
@@ -40,7 +40,7 @@ def show(request: Request) -> int:
     checks |= {target.name: check_names(target) for target in TARGETS.values()}
     _columns("checks (make check CHECK=)", _once(checks))
     _columns("package scenarios (make package-test TEST=)", {"": SCENARIOS})
-    _columns("plans (make bench PLAN=)", {"": PLANS, "with ACCEL=native": sectors.PLANS})
+    _columns("plans (make bench PLAN=)", {"": PLANS, "with ACCEL=native": sectors.NATIVE_PLANS})
     return 0
 
 

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..bench.guest_run import steps
 from ..common.gitrepo import git
 from ..common.paths import log_dir
 from ..guests.machine import Machine
 from ..kernels.build import Kernel, Module, build_kernel, build_module
 from ..kernels.build_cryptsetup import Cryptsetup, build_cryptsetup
 from ..testing.mutants import Mutant
-from ..trees.series import Tree
+from ..trees.series import Tree, driver_commits
 from ..trees.targets import CRYPTSETUP, get_target
 from .request import Request
 
@@ -68,6 +67,15 @@ def make_machine(
     modules = {name: module_at(tree, kernel, tree.base if name == "base" else tree.series, name) for name in names}
     modules |= {mutant.name: module_at(tree, kernel, tree.series, mutant.name, mutant.patch) for mutant in wrong}
     return Machine(tree, kernel, modules, request.accel)
+
+
+def steps(tree: Tree) -> dict[str, str]:
+    """The commits that change dm-crypt by variant's name, "patch-02" for the second patch.
+
+    Without the last of them, which is "series".
+    """
+    log = log_dir(tree.target.name) / "variants.log"
+    return {f"patch-{number:02d}": commit for number, commit in list(driver_commits(tree, log).items())[:-1]}
 
 
 def with_steps(machine: Machine) -> Machine:

@@ -33,8 +33,6 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     # Coccinelle looks for the library under the name that it has for development.
     "coccinelle": ("coccinelle", "libpython3-dev"),
     "slow": ("clang-19", "gcc-arm-linux-gnueabi", "gcc-s390x-linux-gnu"),
-    # To look at the report. This shell of chromium, unlike the whole of it, makes windows as narrow as a phone.
-    "report": ("chromium-headless-shell", "fonts-dejavu-core"),
     "guest": (
         *("btrfs-progs", "cryptsetup-bin", "dmsetup", "e2fsprogs", "fio", "jq", "keyutils", "kmod", "perl", "procps"),
         *("qemu-system-x86", "udev", "util-linux", "xxd", "xz-utils"),

@@ -1,181 +1,140 @@
-"""The charts of a report: what each shows of which loads, and how; none where nothing of it was measured."""
+"""Charts with matplotlib, each an SVG image in a data URI. matplotlib is imported only when one is drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+import base64
+import io
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from ..bench.inguest import labels
-from ..bench.inguest.measurements import RAW, Load, Measurement, Results, Sample
-from ..bench.inguest.stats import METRICS, THROUGHPUT, Metric, Spread, added, default_of, ratio, raw_of, spread, values
-from .svg import Row, bars, lines
-from .tables import apart, cells, loads, setting
+from .statistics import Spread
+from .tables import figure
 
-FOUR_K = 4096
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-
-Value = Callable[[Results, Measurement, Metric], Spread | None]  # what is shown of a cell
+COLUMNS = 2  # panels side by side
+WIDTH = 6.0  # inches, of a panel
+TITLE = 60  # characters in a line over a panel
+STYLE: Any = {  # of type Any: matplotlib knows its keys by name
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.alpha": 0.2,
+    "legend.frameon": False,
+}
+# Okabe and Ito, Color Universal Design, 2008.
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f7f7f")
+GREY = "#9a9a9a"
 
 
 @dataclass(frozen=True)
-class Chart:
-    """A figure of the report: of which workload, what it shows of each cell, and the function that draws its panels.
+class Bar:
+    """A bar with its quartiles, and the text behind it."""
 
-    `draw` gets the panels' name, a group of loads and all loads of the chart, from which
-    it is told apart. The loads of a group differ in `field` only; "": all of the workload
-    are one. `text` says how to read it. `panels` are SVG elements, once it is drawn.
-    """
-
-    name: str
-    workload: str
-    title: str
-    draw: Callable[[Chart, Results, str, Sequence[Load], Sequence[Load]], Iterable[str]]
-    metric: Metric = THROUGHPUT
-    field: str = ""
-    text: str = ""
-    value: Value | None = None  # default: over_samples
-    panels: tuple[str, ...] = ()
+    label: str
+    value: Spread
+    text: str
+    colour: str = COLOURS[0]
 
 
-def over_samples(_results: Results, cell: Measurement, metric: Metric) -> Spread | None:
-    """The metric; None when one of the samples has no value, which no scale here could show."""
-    found = values(cell, metric)
-    return spread(found) if found and all(each > 0 for each in found) else None
+def colour(place: int) -> str:
+    """The colour of the series at this place."""
+    return COLOURS[place % len(COLOURS)]
 
 
-def over_raw(results: Results, cell: Measurement, metric: Metric) -> Spread | None:
-    """How much more than the raw device in the same round the cell has; None for that itself."""
-    raw = raw_of(results, cell) if cell.variant != RAW else None
-    return added(cell, raw, metric) if raw else None
+def bars(panels: Mapping[str, Sequence[Bar]], unit: str) -> str:
+    """A panel of horizontal bars for each title."""
+    longest = max(map(len, panels.values()))
+    made, axes = _panels(list(panels), height=0.7 + 0.24 * longest)
+    for axis, found in zip(axes, panels.values()):
+        middles = [bar.value.median for bar in found]
+        errors = [
+            [bar.value.median - bar.value.low for bar in found],
+            [bar.value.high - bar.value.median for bar in found],
+        ]
+        places = range(len(found))
+        axis.barh(places, middles, xerr=errors, color=[bar.colour for bar in found], ecolor="#333333", capsize=2)
+        axis.set_yticks(places, [bar.label for bar in found])
+        axis.invert_yaxis()
+        axis.grid(visible=False, axis="y")
+        axis.set_xlabel(unit)
+        axis.set_xlim(0, 1.45 * max(bar.value.high for bar in found))
+        for place, bar in enumerate(found):
+            axis.annotate(bar.text, (bar.value.high, place), xytext=(4, 0), textcoords="offset points", va="center")
+    return _uri(made)
 
 
-def shown(results: Results, load: Load, metric: Metric, value: Value = over_samples) -> dict[str, Spread]:
-    """The values of all cells under this load that have one."""
-    found = {labels.cell(cell): value(results, cell, metric) for cell in cells(results, load)}
-    return {name: each for name, each in found.items() if each is not None}
+def stacks(panels: Mapping[str, Mapping[str, Sequence[float]]], labels: Sequence[str], unit: str) -> str:
+    """A panel of horizontal bars for each title, a bar a label, divided into named parts."""
+    made, axes = _panels(list(panels), height=1.1 + 0.26 * len(labels))
+    for axis, parts in zip(axes, panels.values()):
+        begin = [0.0] * len(labels)
+        for number, (name, values) in enumerate(parts.items()):
+            axis.barh(labels, values, left=begin, label=name, color=colour(number))
+            begin = [left + value for left, value in zip(begin, values)]
+        for place, total in enumerate(begin):
+            axis.annotate(figure(total), (total, place), xytext=(4, 0), textcoords="offset points", va="center")
+        axis.invert_yaxis()
+        axis.grid(visible=False, axis="y")
+        axis.set_xlim(0, 1.2 * max(begin))
+        axis.set_xlabel(unit)
+    axes[0].legend(loc="lower right", fontsize=8)
+    return _uri(made)
 
 
-def groups(of: Iterable[Load], field: str) -> list[list[Load]]:
-    """The loads that differ in this field only, together, by rising value; those that left it alone are left out."""
-    found: dict[Load, list[Load]] = {}
-    for load in of:
-        value: Any = getattr(load, field)
-        if value:
-            neutral: Any = (0, 0) if field == "block_sizes" else type(value)()
-            found.setdefault(replace(load, **{field: neutral}), []).append(load)
-    # Names stay in the order of the run, numbers rise.
-    rising: Callable[[Load], Any] = lambda load: "" if field == "scheduler" else getattr(load, field)  # noqa: E731
-    together = [sorted(group, key=rising) for group in found.values()]
-    longest = max(map(len, together), default=0)
-    return [group for group in together if len(group) > 1 or longest == 1]
+def lines(panels: Mapping[str, Mapping[str, Mapping[float, Spread]]], across: str, unit: str) -> str:
+    """A panel for each title, in it a line for each name, over numbers that double."""
+    made, axes = _panels(list(panels), height=3.0)
+    for axis, series in zip(axes, panels.values()):
+        for number, (name, found) in enumerate(series.items()):
+            places = sorted(found)
+            middles = [found[place].median for place in places]
+            errors = [
+                [found[place].median - found[place].low for place in places],
+                [found[place].high - found[place].median for place in places],
+            ]
+            axis.errorbar(places, middles, yerr=errors, label=name, color=colour(number), marker="o", ms=4, capsize=2)
+        axis.axhline(1, color=GREY, linewidth=1)
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(sorted({place for found in series.values() for place in found}))
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.set_yscale("log")
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.set_xlabel(across)
+        axis.set_ylabel(unit)
+    axes[0].legend(fontsize=8)
+    return _uri(made)
 
 
-def w1_panels(results: Results, titles: Mapping[Load, str]) -> list[str]:
-    """Throughput of each cell and how many times the base's default path it is, a panel a load."""
-    drawn = []
-    for number, (load, title) in enumerate(titles.items()):
-        rows = []
-        for cell in cells(results, load):
-            reference = default_of(results, cell)
-            times = ratio(cell, reference) if reference else None
-            value = over_samples(results, cell, THROUGHPUT)
-            if value is not None:
-                more = f"  ({labels.figure(times.spread.median)}×)" if times else ""
-                rows.append(Row(labels.cell(cell), value, labels.figure(value.median) + more))
-        drawn += [bars(f"w1-{number}", title, f"MiB/s (× {labels.baseline(results)})", rows)] if rows else []
-    return drawn
+def _panels(titles: Sequence[str], height: float) -> tuple[Figure, list[Axes]]:
+    """A figure with a panel for each title, `height` inches each besides the title."""
+    import matplotlib as mpl  # noqa: PLC0415  (loading it takes a second)
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    mpl.rcParams.update(STYLE)
+    wrapped = ["\n".join(textwrap.wrap(title, TITLE)) for title in titles]
+    columns = min(COLUMNS, len(titles))
+    rows = -(-len(titles) // columns)
+    over = 0.16 * (1 + max(title.count("\n") for title in wrapped))
+    made = Figure(figsize=(columns * WIDTH, rows * (height + over)), layout="constrained")
+    axes = list(made.subplots(rows, columns, squeeze=False).flat)
+    for axis, title in zip(axes, wrapped):
+        axis.set_title(title)
+    for axis in axes[len(titles) :]:
+        axis.remove()
+    return made, axes[: len(titles)]
 
 
-def _w1(_: Chart, results: Results, _name: str, group: Sequence[Load], used: Sequence[Load]) -> list[str]:
-    return w1_panels(results, {load: apart(load, used) for load in group})
-
-
-def _bars(chart: Chart, results: Results, name: str, group: Sequence[Load], used: Sequence[Load]) -> Iterable[str]:
-    """A panel a load, in it a bar a cell."""
-    for number, load in enumerate(group):
-        found = shown(results, load, chart.metric, chart.value or over_samples)
-        rows = [Row(cell, value, labels.figure(value.median)) for cell, value in found.items()]
-        if rows:
-            yield bars(f"{name}-{number}", apart(load, used), chart.metric.unit, rows)
-
-
-def _lines(chart: Chart, results: Results, name: str, group: Sequence[Load], used: Sequence[Load]) -> Iterable[str]:
-    """A line a cell over the field that grows; bars where it does not."""
-    if len(group) == 1:
-        yield from _bars(chart, results, name, group, used)
-        return
-    sizes = chart.field == "block_sizes"
-    series: dict[str, dict[float, Spread]] = {}
-    for load in group:
-        place = load.block_sizes[1] if sizes else getattr(load, chart.field)
-        for cell, value in shown(results, load, chart.metric).items():
-            series.setdefault(cell, {})[place] = value
-    if series:
-        title = apart(group[0], used, chart.field)
-        tick = (lambda place: labels.size(int(place))) if sizes else "{:g}".format
-        yield lines(name, title, chart.metric.unit, series, across=GROWING[chart.field], tick=tick)
-
-
-def _in_4k(load: Load) -> float:
-    """How many requests of 4k one request counts."""
-    return sum(load.block_sizes) / 2 / FOUR_K
-
-
-def _ios_in_4k(load: Load, sample: Sample) -> float:
-    return sample.ios / sample.seconds * _in_4k(load)
-
-
-def _latency_in_4k(load: Load, sample: Sample) -> float:
-    return METRICS["p50"].value(load, sample) / _in_4k(load)
-
-
-GROWING = {
-    "max_sectors_kb": "largest request, KiB (max_sectors_kb)",
-    "queue_depth": "queue depth",
-    "jobs": "number of jobs",
-    "block_sizes": "block size",
-}
-IOPS_4K = Metric("", "requests of 4k a second", _ios_in_4k, "", "")
-LATENCY_4K = Metric("", "microseconds for each 4k", _latency_in_4k, "", "")
-IN_BRACKETS = "In brackets: times the base's default path of the same round."
-FACTORS = "A request of 64k counts 16, one of 1M counts 256."
-DIVIDED = "The median, divided by 16 for 64k and by 256 for 1M."
-LESS_RAW = "The median access time less that of the raw device in the same round."
-WITHOUT = "What kept CPUs busy beside the load is not in it."
-CHARTS = (
-    Chart("w1", "W1", "Throughput of one job", _w1, text=IN_BRACKETS),
-    Chart("w2-throughput", "W2", "Throughput", _lines, THROUGHPUT, "block_sizes"),
-    Chart("w2-iops", "W2", "IOPS normalised to 4k", _lines, IOPS_4K, "block_sizes", FACTORS),
-    Chart("w2-latency", "W2", "Latency normalised to 4k", _lines, LATENCY_4K, "block_sizes", DIVIDED),
-    Chart("w3-schedulers", "W3", "I/O schedulers", _bars, field="scheduler"),
-    Chart("w3-requests", "W3", "Request size", _lines, field="max_sectors_kb"),
-    *(
-        Chart(f"w4-{percentile}", "W4", f"Access time: {percentile}", _bars, METRICS[percentile])
-        for percentile in ("p50", "p99", "p99.9")
-    ),
-    Chart("w4-added", "W4", "Added access time", _bars, METRICS["p50"], text=LESS_RAW, value=over_raw),
-    Chart("w5-throughput", "W5", "Throughput of a mixed load", _bars),
-    Chart("w5-p99", "W5", "99th percentile of the latency of a mixed load", _bars, METRICS["p99"]),
-    Chart("w5-cost", "W5", "CPU time per GiB", _bars, METRICS["cpu"], text=WITHOUT),
-    *(
-        Chart(f"curves-{field}-{key}", "curves", f"{title} over {GROWING[field]}", _lines, METRICS[key], field)
-        for field in ("queue_depth", "jobs", "block_sizes")
-        for key, title in (("throughput", "Throughput"), ("cpu", "CPU time per GiB"))
-    ),
-)
-
-
-def charts(results: Results) -> list[Chart]:
-    """All charts that these results have the figures for."""
-    found = []
-    for chart in CHARTS:
-        of = loads(results, chart.workload)
-        together = groups(of, chart.field) if chart.field else [of]
-        used = [load for group in together for load in group]
-        panels: list[str] = []
-        for number, group in enumerate(together):
-            panels += chart.draw(chart, results, f"{chart.name}-{number}", group, used)
-        if panels:
-            found.append(replace(chart, text=f"{setting(used)}. {chart.text}".strip(), panels=tuple(panels)))
-    return found
+def _uri(made: Figure) -> str:
+    sink = io.BytesIO()
+    made.savefig(sink, format="svg", metadata={"Date": None})
+    return f"data:image/svg+xml;base64,{base64.b64encode(sink.getvalue()).decode()}"

@@ -115,8 +115,8 @@ def test_variables_of_make_are_options(asked: list[tuple[Request, dict[str, obje
     assert [given for _, given in asked] == [
         {"tests": "table  io", "quick": True, "variant": "a=/b c", "exclude": "", "failed": False},
         {"tests": "", "quick": False, "variant": "series", "exclude": "", "failed": False},
-        {"plan": "full", "variants": ["a=b", "c=d"]},
-        {"plan": "full", "variants": []},
+        {"plan": "full", "rounds": None, "variants": ["a=b", "c=d"]},
+        {"plan": "full", "rounds": None, "variants": []},
     ]
     assert asked[0][0] == Request("linux-5.8", {}, "tcg")
 

@@ -1,0 +1,127 @@
+"""The results of make bench by cell: a load on one variant in one mode."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from operator import sub, truediv
+from pathlib import Path
+from typing import Any
+
+from ..bench.inguest import RAW
+from ..common.errors import UserError
+from .statistics import Comparison, Spread, compare, spread
+
+BASELINE = "base:default"
+GIB, MIB = 1 << 30, 1 << 20
+TAIL = 10  # requests beyond a percentile; with fewer it is the time of a few outliers
+Results = Mapping[str, Any]
+Sample = Mapping[str, Any]
+
+
+def read(path: Path) -> Results:
+    """The results in a file. Raises UserError when it is no results file of make bench."""
+    try:
+        found = json.loads(path.read_text())
+        if found["kind"] in ("fio", "sectors") and found["environment"]["target"]:
+            return dict(found)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UserError(f"{path} is no results file of make bench: {type(error).__name__}: {error}") from error
+    raise UserError(f"{path} is no results file of make bench")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure of a sample; `value` is None where the sample does not have it."""
+
+    title: str
+    unit: str
+    value: Callable[[Sample], float | None]
+
+
+def percentile(name: str) -> Metric:
+    """The latency that `name` ("p99") percent of the requests do not exceed; none with too few requests beyond it."""
+    beyond = (100 - float(name.removeprefix("p"))) / 100
+
+    def value(sample: Sample) -> float | None:
+        found: float | None = sample["latency_us"].get(name)
+        return found if sample["ios"] * beyond >= TAIL else None
+
+    return Metric(f"latency, {name}", "µs", value)
+
+
+def _cpu(sample: Sample) -> float | None:
+    """CPU seconds of fio, of kernel threads and in interrupts, for each GiB."""
+    return sum(sample["cpu_s"].values()) / (sample["bytes"] / GIB) if sample["cpu_s"] else None
+
+
+THROUGHPUT = Metric("throughput", "MiB/s", lambda sample: sample["bytes"] / sample["seconds"] / MIB)
+P50, P99, P999 = (percentile(name) for name in ("p50", "p99", "p99.9"))
+CPU = Metric("CPU time", "CPU s/GiB", _cpu)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The samples, by round, of a variant in a mode."""
+
+    variant: str
+    mode: str
+    samples: dict[int, Sample] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Variant and mode: "series:both"; for the device itself just "raw"."""
+        return RAW if self.variant == RAW else f"{self.variant}:{self.mode}"
+
+    def values(self, metric: Metric) -> dict[int, float]:
+        """The metric by round; rounds without it are missing."""
+        found = {number: metric.value(sample) for number, sample in self.samples.items()}
+        return {number: value for number, value in found.items() if value is not None}
+
+    def spread(self, metric: Metric) -> Spread | None:
+        """Median and quartiles of the metric; None where no sample has it."""
+        found = self.values(metric)
+        return spread(list(found.values())) if found else None
+
+
+@dataclass(frozen=True)
+class Group:
+    """The cells of one load in one setting, by name. Only these are compared with each other."""
+
+    workload: str
+    setting: str
+    load: str
+    cells: dict[str, Cell] = field(default_factory=dict)
+
+    def ratio(self, name: str, reference: str, metric: Metric) -> Comparison | None:
+        """The cell's metric divided by the reference's; None for the reference itself and where one is missing."""
+        return self._compare(name, reference, metric, truediv)
+
+    def added(self, name: str, reference: str, metric: Metric) -> Comparison | None:
+        """The cell's metric less the reference's; None as for `ratio`."""
+        return self._compare(name, reference, metric, sub)
+
+    def _compare(
+        self, name: str, reference: str, metric: Metric, by: Callable[[float, float], float]
+    ) -> Comparison | None:
+        if name == reference or name not in self.cells or reference not in self.cells:
+            return None
+        return compare(self.cells[name].values(metric), self.cells[reference].values(metric), by)
+
+
+def groups(results: Results) -> list[Group]:
+    """All groups in the order of the run, their cells in the order of the first round."""
+    found: dict[tuple[str, str, str], Group] = {}
+    for sample in results["samples"]:
+        key = (sample["workload"], sample["setting"], sample["load"])
+        cells = found.setdefault(key, Group(*key)).cells
+        cell = Cell(sample["variant"], sample["mode"])
+        cells.setdefault(cell.name, cell).samples[sample["round"]] = sample
+    return list(found.values())
+
+
+def by_setting(of: list[Group]) -> Iterator[tuple[str, list[Group]]]:
+    """The groups of each setting."""
+    for setting in dict.fromkeys(group.setting for group in of):
+        yield setting, [group for group in of if group.setting == setting]

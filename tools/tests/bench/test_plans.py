@@ -1,0 +1,86 @@
+"""plans.py and measure.py: cells and job files of the plans, variants by name, emulated disks."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dmcrypt_inline.bench.inguest import DISKS, MODES, NULL, SERIAL, SIZE
+from dmcrypt_inline.bench.measure import GROUPS, JOBS, emulated_disks, variant_sources
+from dmcrypt_inline.bench.plans import AES, PLANS, W1, get_plan
+from dmcrypt_inline.commands import cli
+from dmcrypt_inline.common.errors import UserError
+
+
+@pytest.mark.parametrize("path", sorted(JOBS.glob("*.fio")), ids=lambda path: str(path.name))
+def test_fio_takes_the_job_files(path: Path) -> None:
+    by_hand = {"PATH": "/usr/bin:/bin", "DEVICE": "/dev/nowhere", "RUNTIME": "1s"}
+    done = subprocess.run(["fio", "--parse-only", path], env=by_hand, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert path.read_text().count("stonewall") <= GROUPS
+
+
+def test_every_part_names_a_job_file_and_its_sections() -> None:
+    for plan in PLANS.values():
+        for part in plan.parts:
+            found = re.findall(r"^\[(.+)\]", (JOBS / part.jobs).read_text(), re.M)
+            assert set(part.sections) <= set(found)
+            assert set(part.modes) <= MODES.keys()
+        names = [(part.workload, part.setting) for part in plan.parts]
+        assert len(names) == len(set(names))
+
+
+def test_w2_is_the_matrix_of_kernel_5_9() -> None:
+    parts = PLANS["w2"].parts
+    assert [part.cipher for part in parts] == [NULL, AES]
+    cells = parts[0].runs(("base", "series"), base_has_flags=False)
+    assert cells == [("raw", "raw"), ("base", "default"), *(("series", mode) for mode in MODES)]
+
+
+def test_a_base_with_the_flags_is_measured_in_all_modes() -> None:
+    cells = W1[1].runs(("base", "series"), base_has_flags=True)
+    assert cells[1:] == [(name, mode) for name in ("base", "series") for mode in ("default", "both")]
+
+
+def test_rounds_and_unknown_plans() -> None:
+    assert get_plan("quick", None) == PLANS["quick"]
+    assert get_plan("quick", 3).rounds == 3
+    with pytest.raises(UserError, match="quick"):
+        get_plan("w9", None)
+
+
+def test_variants_by_name(tmp_path: Path) -> None:
+    source = tmp_path / "released.c"
+    source.write_text("")
+    assert variant_sources([f"mine={source}", "each", f"b={source}"]) == ({"mine": source, "b": source}, True)
+    for word in (
+        "mine",
+        f"../x={source}",
+        "mine=/dev/null",
+        f"series={source}",
+        f"patch-03={source}",
+        "a=/nowhere/x.c",
+    ):
+        with pytest.raises(UserError):
+            variant_sources([word])
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--plan", "w9"], ["--variant", "nonsense"], ["--accel", "native", "--plan", "w1"]]
+)
+def test_nonsense_is_refused_before_anything_is_built(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("dmcrypt_inline.commands.measuring.ensure_packages")
+    assert cli.main(["bench", *arguments]) == 1
+    assert arguments[-1] in capsys.readouterr().err
+
+
+def test_the_disks_have_the_serial_number_that_the_guest_checks(tmp_path: Path) -> None:
+    with emulated_disks(tmp_path) as arguments:
+        assert [disk.stat().st_size for disk in tmp_path.iterdir()] == [SIZE] * len(DISKS)
+        assert sum(f"serial={SERIAL}" in word for word in arguments) == len(DISKS)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,169 @@
+"""The report: tables, charts and the page, made from results."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from synthetic import ENVIRONMENT, of_plan, results, sample, sector_results, write
+
+from dmcrypt_inline.bench.measure import RESULTS, STAGE
+from dmcrypt_inline.commands import cli
+from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.common.paths import build_dir
+from dmcrypt_inline.guests.runs import new_run
+from dmcrypt_inline.report import cells, pages, sectors, tables, workloads
+from dmcrypt_inline.report.tables import Table
+
+KIND = {"form": "plain", "instructions": "vaes_avx2", "cipher": "library", "sector": 512, "flags": "inline"}
+
+
+def of_sectors(variant: str, ns: list[float], **more: Any) -> dict[str, Any]:
+    """A cell of ACCEL=native."""
+    load = {"direction": "read", "size": 65536, "threads": 1, "depth": 1}
+    return {**KIND, **load, "variant": variant, "ns_per_512": ns, "elapsed_per_512": ns, **more}
+
+
+SECTORS = sector_results(
+    [of_sectors("raw", [20.0] * 5), of_sectors("base", [200.0] * 5), of_sectors("series", [100.0] * 5)]
+)
+
+
+def images(page: str) -> list[str]:
+    """The charts of a page. Raises ParseError for one that is no XML."""
+    found = re.findall(r'src="data:image/svg\+xml;base64,([^"]*)"', page)
+    for each in found:
+        ElementTree.fromstring(base64.b64decode(each))
+    return found
+
+
+def test_the_page_of_all_workloads_needs_no_other_file() -> None:
+    some = [each for each in of_plan("full") if "64k" not in each["load"] and "1M" not in each["load"]]
+    page = pages.page(results(some, skipped=["W3: no scheduler bfq"]))
+    assert re.findall(r"<h2>(W\d)", page) == ["W1", "W2", "W3", "W4", "W5"]
+    assert len(images(page)) == 1 + 2 * 2 + 1 + 3 + 3  # W2 has two metrics, for each of two ciphers
+    assert not re.search(r"<(script|link|iframe|object)\b|@import|src=\"(?!data:)|href=\"(?!#)", page)
+    for fact in ("0.0.0-synthetic", "No CPU at all", "0" * pages.HASH, "fio-0.0", "no scheduler bfq"):
+        assert fact in page
+
+
+def test_markup_in_results_stays_text() -> None:
+    odd = "<script>&'\"</script>"
+    samples = [sample(variant, "default", 1, setting=odd, load=odd) for variant in ("base", odd)]
+    page = pages.page(results(samples, skipped=[odd], environment={**ENVIRONMENT, "cpu": odd}))
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert len(images(page)) == 1
+
+
+def compared(samples: list[dict[str, Any]]) -> list[Table]:
+    [section] = workloads.sections(results(samples))
+    return [table for table in section.tables if not table.detail]
+
+
+def test_ratios_are_those_of_the_baseline_in_the_same_round() -> None:
+    samples = [
+        sample(*cell, number, micros=number * took, load=load)
+        for number in range(1, 6)
+        for load in ("read-4k", "write-4k")
+        for cell, took in ((("raw", "raw"), 10.0), (("base", "default"), 100.0), (("series", "both"), 50.0))
+    ]
+    [table] = compared(samples)
+    assert table.columns == ["", "read-4k", "write-4k"]
+    assert [row[0] for row in table.rows] == ["raw", "series:both"]
+    ratio = re.fullmatch(r"(\S+) \((\S+)-(\S+)\)", table.rows[1][1])
+    assert ratio
+    assert [float(text) for text in ratio.groups()] == pytest.approx([2.0] * 3, rel=0.01)
+
+
+def test_a_single_load_has_a_row_for_each_setting() -> None:
+    [p50, *_, added] = compared(of_plan("w4"))
+    assert p50.columns == ["", "raw", "series:default", "series:no_read"]
+    assert len(p50.rows) == len({each["setting"] for each in of_plan("w4")})
+    assert added.columns == ["", "base:default", "series:default", "series:no_read"]
+    assert all(row[3].startswith(("29.", "30.", "31.")) for row in added.rows)  # 40 less 10 microseconds
+
+
+def test_a_base_with_the_flags_is_compared_mode_by_mode() -> None:
+    found = compared(of_plan("quick", base_has_flags=True))
+    modes = ("default", "no_read", "no_write", "both")
+    assert [row[0] for row in found[-1].rows] == [f"series:{mode}" for mode in modes]
+
+
+def test_a_cell_without_a_reference_has_no_ratio() -> None:
+    assert compared([sample("mine", "both", 1)]) == []
+
+
+def test_a_percentile_needs_requests_beyond_it() -> None:
+    few = sample("base", "default", 1)
+    assert cells.P999.value({**few, "ios": 9_999}) is None
+    assert cells.P999.value({**few, "ios": 10_001}) == few["latency_us"]["p99.9"]
+    assert cells.P50.value({**few, "ios": 21}) == few["latency_us"]["p50"]
+
+
+def test_cpu_time_is_that_of_all_who_took_part() -> None:
+    cpu = {"fio": 1.0, "kernel_threads": 2.5, "interrupts": 0.5}
+    made = {**sample("base", "default", 1), "bytes": 2 << 30, "cpu_s": cpu}
+    assert cells.CPU.value(made) == 2.0
+    assert cells.CPU.value({**made, "cpu_s": {}}) is None
+
+
+def test_a_table_in_markdown_is_aligned() -> None:
+    table = Table("Times", ["", "read"], [["raw", "1.0"], ["series:both", "10.0 (9.0-11.0)"]])
+    assert tables.markdown(table) == (
+        "Times:\n\n"
+        "|             |            read |\n"
+        "| ----------- | --------------: |\n"
+        "| raw         |             1.0 |\n"
+        "| series:both | 10.0 (9.0-11.0) |\n"
+    )
+
+
+def test_the_price_of_a_sector() -> None:
+    [section] = sectors.sector_sections(SECTORS)
+    times, ratios = section.tables
+    assert times.columns == ["", "raw", "base", "series"]
+    assert times.rows == [["64k read", "20.0 (0)", "200.0 (0)", "100.0 (0)"]]
+    assert (ratios.columns, ratios.rows) == (["", "series"], [["64k read", "2.000 (2.000-2.000)"]])
+    assert len(images(pages.page(SECTORS))) == 1
+
+
+def test_the_default_path_against_the_flags() -> None:
+    made = sector_results(
+        [
+            of_sectors("series", [1000.0] * 5, flags=flags, depth=depth, elapsed_per_512=[took] * 5)
+            for depth in (1, 8)
+            for flags, took in (("default", 100.0), ("read", 100.0), ("write", 200.0), ("inline", 200.0))
+        ]
+    )
+    [section] = sectors.sector_sections(made)
+    [table] = section.tables
+    assert table.rows[0][:3] == ["64k read, 1 x 1", "100.0 (0)", "2.10"]
+    ratios = [text.partition(" ")[0] for text in table.rows[1][3:]]
+    assert ratios == ["1.000", "1.000", "0.500", "1.000", "0.500", "1.000"]
+    assert len(images(pages.page(made))) == 1
+
+
+@pytest.mark.parametrize("content", [results(of_plan("quick")), SECTORS])
+def test_the_last_results_are_reported(content: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report"]) == 1
+    write(new_run(build_dir("linux-5.8"), STAGE) / RESULTS, content)
+    new_run(build_dir("linux-5.8"), STAGE)  # of a run that failed
+    assert cli.main(["report"]) == 0
+    page = build_dir("linux-5.8") / "report" / "report.html"
+    assert str(page) in capsys.readouterr().out
+    assert images(page.read_text())
+    assert cli.main(["figures"]) == 0
+    assert "series" in capsys.readouterr().out
+
+
+def test_other_files_and_names_are_refused(tmp_path: Path) -> None:
+    for content in ({}, {"schema": 2}, results((), kind="else"), results((), environment={})):
+        with pytest.raises(UserError):
+            cells.read(write(tmp_path / "a.json", content))
+    outside = results(of_plan("quick"), environment={**ENVIRONMENT, "target": "../x"})
+    assert cli.main(["report", "--results", str(write(tmp_path / "a.json", outside))]) == 1

@@ -1,0 +1,51 @@
+"""statistics.py: medians and intervals with known values, comparisons within a round."""
+
+from __future__ import annotations
+
+from operator import sub, truediv
+
+import pytest
+
+from dmcrypt_inline.report.statistics import Comparison, Spread, compare, median_interval, spread
+
+
+def test_spread() -> None:
+    assert spread([3.0]) == Spread(3.0, 3.0, 3.0)
+    assert spread([5.0, 1.0, 4.0, 2.0, 3.0]) == Spread(3.0, 2.0, 4.0)
+    assert spread([1.0, 2.0, 3.0, 4.0, 5.0]).relative == pytest.approx(2 / 3)
+    with pytest.raises(ValueError, match="no samples"):
+        spread([])
+
+
+def test_the_interval_of_a_median_is_that_of_the_sign_test() -> None:
+    # n and k from the tables of the binomial distribution: 2 * P(fewer than k heads in n) <= 0.1.
+    assert median_interval(range(4)) is None
+    assert median_interval(range(5)) == (0, 4)
+    assert median_interval(range(7)) == (0, 6)
+    assert median_interval(range(8)) == (1, 6)
+    assert median_interval(range(20)) == (5, 14)
+
+
+def test_samples_are_compared_within_their_round() -> None:
+    drifting = {1: 10.0, 2: 20.0, 3: 40.0, 4: 80.0, 5: 160.0}
+    tripled = {number: 3 * value for number, value in reversed(drifting.items())}
+    assert compare(tripled, drifting, truediv) == Comparison(3.0, (3.0, 3.0), 5)
+    assert compare(tripled, drifting, sub) == Comparison(80.0, (20.0, 320.0), 5)
+    del drifting[1]
+    assert compare(tripled, drifting, truediv) == Comparison(3.0, None, 4)
+    assert compare(tripled, {9: 1.0}, truediv) is None
+
+
+@pytest.mark.parametrize(
+    ("ratios", "differs"),
+    [
+        ([1.01, 1.02, 1.03, 1.02, 1.01], True),
+        ([0.97, 0.98, 0.99, 0.98, 0.97], True),
+        ([1.01, 1.02, 0.99, 1.02, 1.01], False),
+        ([1.5, 1.6, 1.5, 1.6], False),  # too few
+    ],
+)
+def test_an_interval_that_holds_1_shows_no_difference(ratios: list[float], differs: bool) -> None:
+    found = compare(dict(enumerate(ratios)), dict.fromkeys(range(len(ratios)), 1.0), truediv)
+    assert found is not None
+    assert found.differs() == differs
