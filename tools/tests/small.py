@@ -9,7 +9,7 @@ from pathlib import Path
 from dmcrypt_inline.checks.checklist import Queue
 from dmcrypt_inline.common.gitrepo import IDENTITY, ISOLATED, blob_id
 from dmcrypt_inline.trees.base import prepare_base
-from dmcrypt_inline.trees.series import apply_series, whole
+from dmcrypt_inline.trees.series import apply_series, check_out_all
 from dmcrypt_inline.trees.targets import Recipe, Target
 
 SOURCE = "drivers/md/dm-crypt.c"
@@ -94,7 +94,7 @@ def make_queue(place: Path) -> Queue:
 
 def applied(target: Target, place: Path) -> Queue:
     """The queue of a target, applied to a `git_tree`, with a log in `place`."""
-    tree = whole(apply_series(target, prepare_base(target, git_tree(place / "linux", None))))
+    tree = check_out_all(apply_series(target, prepare_base(target, git_tree(place / "linux", None))))
     return Queue(target, tree, place / "log")
 
 

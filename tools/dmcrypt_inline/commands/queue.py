@@ -15,14 +15,14 @@ from ..trees import refresh as refresh_stage
 from ..trees import selftests
 from ..trees.base import has_files
 from ..trees.outbox import Posting
-from ..trees.series import whole
+from ..trees.series import check_out_all
 from ..trees.targets import TARGETS
 from .request import Request
 
 
 def tree(request: Request) -> int:
     """Make build/<target>/tree and say where it is."""
-    made = whole(request.tree(request.target()))
+    made = check_out_all(request.tree(request.target()))
     say(
         f"{made.path}: base {made.base[:12]} from {made.origin}; series {made.series[:12]}, {len(made.commits)} patches"
     )
@@ -31,7 +31,7 @@ def tree(request: Request) -> int:
 
 def edit(request: Request) -> int:
     """Make the tree, and say how its commits are edited and written back."""
-    made = whole(request.tree(request.target()))
+    made = check_out_all(request.tree(request.target()))
     name = made.target.name
     say(f"{made.path}: {len(made.commits)} patches as commits on the branch queue, after the tag base")
     say(f"  edit them with git as usual, for example:  git -C {made.path} rebase -i base")

@@ -17,7 +17,7 @@ from ..common.paths import log_dir
 from ..common.run import run
 from .mails import adds_selftests, parse_mail
 from .selftests import CONTEXT
-from .series import FORMAT, Tree, history_of, read_series, with_history
+from .series import FORMAT, Tree, read_series
 
 UNSEEN = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"  # would end a line of a header, or has no place in a mail
 WORD, LABEL = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+", r"[A-Za-z0-9-]+"
@@ -141,8 +141,6 @@ def write(
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as made:
         git(tree.path, "format-patch", "-q", "-o", made, *words, f"{thread.base}..{tip}", log=log, env=env)
         mails = {path.name: path.read_text() for path in sorted(Path(made).iterdir())}
-    for name, patch in zip([*mails][-len(thread.patches) :], thread.patches):
-        mails[name] = with_history(mails[name], history_of(patch.read_text()))
     if thread.cover:
         first, body = next(iter(mails)), letter.partition("\n\n")[2].rstrip()
         # git fills these two in, but does not encode them.

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..common.errors import UserError
 from ..common.gitrepo import blob_id, git
 from ..common.paths import REPO, log_dir
-from .series import FORMAT, Tree, history_of, read_series, with_history
+from .series import FORMAT, Tree, read_series
 
 SELFTESTS = REPO / "selftests" / "dm-crypt"
 IN_TREE = "tools/testing/selftests/dm-crypt"
@@ -90,7 +90,7 @@ def refreshed(tree: Tree) -> list[str]:
 def refresh(tree: Tree) -> Path:
     """Write the files of the directory into the patch that adds them, the last of the queue; returns its path.
 
-    Its message, author, date and text below --- stay. Raises UserError when the last patch adds no selftests.
+    Its message, author and date stay. Raises UserError when the last patch adds no selftests.
     """
     log = log_dir(tree.target.name) / "selftests.log"
     patch = read_series(tree.target)[-1]
@@ -115,5 +115,5 @@ def refresh(tree: Tree) -> Path:
         stdin=message.rstrip("\n").encode() + b"\n",
     ).output.strip()
     text = git(tree.path, "format-patch", *FORMAT, *CONTEXT, "--stdout", "-1", made, log=log).output
-    patch.write_text(with_history(text, history_of(patch.read_text())))
+    patch.write_text(text)
     return patch

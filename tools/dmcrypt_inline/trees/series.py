@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -33,21 +32,13 @@ BRANCH = "queue"
 CHECKED_OUT = ("/*", "!/*/*/", "/include/keys/**", "/scripts/**", "/tools/docs/**", "/tools/lib/python/**")
 MADE = "refs/dmcrypt-inline/series"  # the last commit that the tools made: HEAD differs when the user has worked there
 SET_ASIDE = "refs/dmcrypt-inline/set-aside"
-# In .git while a git command waits to be gone on with, or runs.
-UNDER_WAY = (
-    *("rebase-merge", "rebase-apply", "sequencer", "CHERRY_PICK_HEAD", "REVERT_HEAD", "MERGE_HEAD", "BISECT_LOG"),
-    "index.lock",
-)
 # How a commit becomes a patch file: the same everywhere, and nothing in it that changes when the patch does not.
 FORMAT = ("--zero-commit", "--no-signature", "--abbrev=12")
-# A patch file between its message and its diffstat: what no commit has, so that it goes from file to file.
-SEPARATOR = "\n---\n"
-DIFFSTAT = re.compile(r"^ \S.* \|\s+(\d+|Bin)\b", re.M)
 
 
 @dataclass(frozen=True)
 class Tree:
-    """The base with the queue applied: a git repository, a kernel's with few of its files checked out (see `whole`).
+    """The base with the queue applied: a git repository. A kernel's has few files checked out before `check_out_all`.
 
     `base` and `series` are the commits of the tags; `commits` has one id a patch,
     in order, so commits[-1] == series when the queue is not empty. `queue_hash`
@@ -95,22 +86,6 @@ def read_series(target: Target) -> list[Path]:
     return [target.patches / name for name in names]
 
 
-def history_of(patch: str) -> str:
-    """The text below the line --- that is not git's own; empty when there is none."""
-    below = patch.partition(SEPARATOR)[2].partition("\ndiff --git ")[0]
-    found = DIFFSTAT.search(below)
-    own = below[: found.start()] if found else below
-    return "\n".join(line for line in own.splitlines() if line != "---").strip("\n")
-
-
-def with_history(patch: str, history: str) -> str:
-    """The patch with `history` below its line ---, above what is there already."""
-    if not history or history in history_of(patch):
-        return patch
-    message, separator, rest = patch.partition(SEPARATOR)
-    return f"{message}{separator}{history}\n\n{rest}"
-
-
 def queue_hash(patches: list[Path]) -> str:
     """sha256 (hex) over the patches' names and contents, in order."""
     digest = hashlib.sha256()
@@ -121,7 +96,7 @@ def queue_hash(patches: list[Path]) -> str:
 
 
 def tree_key(base: BaseTree, hashed: str) -> str:
-    """What a tree is stamped with that has the queue of this hash on this base."""
+    """The stamp of a tree that has the queue of this hash on this base."""
     return f"{base.commit}..{hashed}"
 
 
@@ -176,8 +151,8 @@ def _snapshot(path: Path, log: Path) -> str:
     return git(path, "commit-tree", *parents, "-m", "uncommitted changes", files, log=log).output.strip()
 
 
-def whole(tree: Tree) -> Tree:
-    """The tree with all of its files checked out, which a kernel needs 2 GiB for."""
+def check_out_all(tree: Tree) -> Tree:
+    """Check out all files of the tree (2 GiB for a kernel); returns the tree."""
     _check_out_all(tree.path, log_dir(tree.target.name) / "tree.log")
     return tree
 
@@ -203,22 +178,6 @@ def keep(path: Path, commit: str, log: Path) -> str:
     ref = f"{SET_ASIDE}/{commit[:12]}"
     git(path, "update-ref", ref, commit, log=log)
     return ref
-
-
-def refuse_under_way(path: Path, ours: tuple[str, ...] = ()) -> None:
-    """Raise UserError while a rebase, an am, a bisect or the like goes on in the tree, `ours` set aside."""
-    for name in UNDER_WAY:
-        if name not in ours and (path / ".git" / name).exists():
-            raise UserError(
-                f"{path} is in the middle of a rebase, an am, a bisect or the like (.git/{name}): end it first\n"
-                f"  git -C {path} status says what it is"
-            )
-
-
-def uncommitted(path: Path, log: Path) -> str:
-    """The first files of the tree that differ from its commit or are not in it, one a line; empty without any."""
-    found = git(path, "status", "--porcelain", "--untracked-files=normal", log=log).output.rstrip()
-    return "\n".join(f"    {line}" for line in found.splitlines()[:10])
 
 
 def _clone(base: BaseTree, part: Path, log: Path) -> None:

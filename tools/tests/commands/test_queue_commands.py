@@ -13,7 +13,7 @@ from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.trees import selftests
 from dmcrypt_inline.trees.base import prepare_base
 from dmcrypt_inline.trees.refresh import write_back
-from dmcrypt_inline.trees.series import apply_series, whole
+from dmcrypt_inline.trees.series import apply_series, check_out_all
 
 
 @pytest.mark.parametrize("own", [{}, {"LINUX": Path("a"), "CRYPTSETUP": Path("b")}])
@@ -31,7 +31,7 @@ def test_the_tree_may_be_edited_after_refresh_selftests(tmp_path: Path, monkeypa
     base = prepare_base(target, git_tree(tmp_path / "linux", None))
     monkeypatch.setattr(Request, "targets", lambda _: [target])
     monkeypatch.setattr(Request, "tree", lambda *_: apply_series(target, base))
-    tree = whole(apply_series(target, base)).path
+    tree = check_out_all(apply_series(target, base)).path
     add = f"mkdir -p {selftests.IN_TREE}; cp Makefile {selftests.IN_TREE}; git add -A; git commit -qm 'selftests: add'"
     shell(tree, add)
     write_back(target, base)

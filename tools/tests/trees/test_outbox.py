@@ -82,11 +82,6 @@ def test_trailers_join_those_that_are_there_and_the_sign_off_comes_last(tree: Tr
         assert f"\n\nBecause.\n\n{block}\n---\n" in patch
 
 
-def test_text_below_the_message_stays_there(tree: Tree, tmp_path: Path) -> None:
-    _, patch = written(edited(tree, "^---$", "---\nv2: greater\n"), tmp_path, Posting(SENDER))
-    assert f"Signed-off-by: {SENDER}\n---\nv2: greater\n\n {SOURCE} | 2 +-\n" in patch
-
-
 def in_body_from(mail: str) -> str:
     """The author that the mail names beside its sender."""
     found = re.match(r"From: (.*)\n\nBecause\.\n", str(message_from_string(mail.partition("\n")[2]).get_payload()))

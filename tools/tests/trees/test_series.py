@@ -12,12 +12,10 @@ from dmcrypt_inline.trees.base import prepare_base
 from dmcrypt_inline.trees.series import (
     Tree,
     apply_series,
-    history_of,
+    check_out_all,
     parse_series,
     read_series,
     snapshot,
-    whole,
-    with_history,
 )
 from dmcrypt_inline.trees.targets import Target
 
@@ -28,7 +26,7 @@ def target(tmp_path: Path) -> Target:
 
 
 def make(target: Target, tmp_path: Path) -> Tree:
-    return whole(apply_series(target, prepare_base(target, git_tree(tmp_path / "linux", None))))
+    return check_out_all(apply_series(target, prepare_base(target, git_tree(tmp_path / "linux", None))))
 
 
 def test_few_files_are_checked_out_until_all_are_wanted(target: Target, tmp_path: Path) -> None:
@@ -39,7 +37,7 @@ def test_few_files_are_checked_out_until_all_are_wanted(target: Target, tmp_path
     assert (tree.path / "Makefile").exists()
     assert not (tree.path / other).exists()
     assert git(tree.path, "status", "--porcelain") == ""
-    assert (whole(tree).path / other).read_text() == "int other;\n"
+    assert (check_out_all(tree).path / other).read_text() == "int other;\n"
     assert git(tree.path, "status", "--porcelain") == ""
 
 
@@ -225,31 +223,3 @@ def test_a_snapshot_of_few_files_has_the_others_too(target: Target, tmp_path: Pa
     (tree.path / "drivers/md/new.c").write_text("int new;\n")
     taken = snapshot(tree)
     assert git(tree.path, "diff", "--name-only", "series", taken) == "drivers/md/new.c\n"
-
-
-MAIL = "From: A <a@host.example>\nSubject: [PATCH] a: b\n\nBecause.\n---\n"
-STAT = " a/b.c | 2 +-\n 1 file changed, 1 insertion(+), 1 deletion(-)\n"
-DIFF = "\ndiff --git a/a/b.c b/a/b.c\n--- a/a/b.c\n+++ b/a/b.c\n@@ -1 +1 @@\n-1\n+2\n---\n"
-
-
-@pytest.mark.parametrize(
-    ("below", "expected"),
-    [
-        (STAT, ""),
-        ("", ""),
-        (f"v2: c | d\n\n{STAT}", "v2: c | d"),
-        (f"v2: c\n - d\n\nv1: e\n---\n{STAT}", "v2: c\n - d\n\nv1: e"),
-        (f"v2: an image\n\n a.png | Bin 0 -> 9 bytes\n{STAT}", "v2: an image"),
-        ("v2: no diffstat\n", "v2: no diffstat"),
-    ],
-)
-def test_history_is_what_git_did_not_write(below: str, expected: str) -> None:
-    assert history_of(MAIL + below + DIFF) == expected
-
-
-def test_history_is_put_below_the_message_once() -> None:
-    once = with_history(MAIL + STAT + DIFF, "v2: c")
-    assert once == f"{MAIL}v2: c\n\n{STAT}{DIFF}"
-    assert with_history(once, "v2: c") == once
-    assert history_of(with_history(once, "v1: d")) == "v1: d\n\nv2: c"
-    assert with_history(once, "") == once
