@@ -55,11 +55,11 @@ def iv_generator(cipher: str) -> str:
 def _entries(text: str) -> list[_Entry]:
     found = []
     for block in text.split("\n\n"):
-        said = {key.strip(): value.strip() for line in block.splitlines() for key, _, value in [line.partition(":")]}
-        if "driver" in said:
-            priority = int(said.get("priority", "0"))
-            flags = said.get("async") == "yes", said.get("internal") == "yes"
-            found.append(_Entry(said.get("name", ""), said["driver"], priority, *flags))
+        fields = {key.strip(): value.strip() for line in block.splitlines() for key, _, value in [line.partition(":")]}
+        if "driver" in fields:
+            priority = int(fields.get("priority", "0"))
+            flags = fields.get("async") == "yes", fields.get("internal") == "yes"
+            found.append(_Entry(fields.get("name", ""), fields["driver"], priority, *flags))
     return found
 
 

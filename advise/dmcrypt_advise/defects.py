@@ -8,17 +8,17 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from collections.abc import Sequence
 from dataclasses import dataclass
-from email import message_from_string
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 DATA = Path(__file__).with_name("defects.toml")
 FLAG_NAMES = {"read": "no_read_workqueue", "write": "no_write_workqueue"}
 DOCUMENT, README = Path("docs", "defects.md"), Path("README.md")
 BEGIN, END = "<!-- defects -->", "<!-- end -->"
 README_GROUPS = 2
+SUBJECT = re.compile(r"^Subject: \[PATCH\] (.*(?:\n .*)*)", re.MULTILINE)
 Version = tuple[int, ...]
 
 INTRODUCTION = """\
@@ -84,7 +84,6 @@ def version_text(version: Version) -> str:
 @cache
 def known_defects() -> tuple[Defect, ...]:
     """All rows."""
-    rows = tomllib.loads(DATA.read_text())["defect"]
     return tuple(
         Defect(
             group=row["group"],
@@ -100,13 +99,18 @@ def known_defects() -> tuple[Defect, ...]:
             takes=frozenset(row.get("takes", [])),
             effect=row["effect"],
         )
-        for row in rows
+        for row in _data()["defect"]
     )
 
 
 def newest_checked() -> str:
     """The newest kernel that was searched for defects."""
-    return str(tomllib.loads(DATA.read_text())["newest_checked"])
+    return str(_data()["newest_checked"])
+
+
+@cache
+def _data() -> dict[str, Any]:
+    return tomllib.loads(DATA.read_text())
 
 
 def is_affected(defect: Defect, version: Version, exact: bool = True) -> bool:
@@ -126,8 +130,8 @@ def patch_places(repository: Path) -> dict[str, list[str]]:
     """For each patch title of queues/linux-*: queue and number."""
     places: dict[str, list[str]] = {}
     for path in sorted(repository.glob("queues/linux-*/patches/*.patch"), reverse=True):
-        subject = message_from_string(path.read_text())["Subject"]
-        title = " ".join(subject.removeprefix("[PATCH] ").split())
+        subject = SUBJECT.search(path.read_text())
+        title = " ".join(subject[1].split()) if subject else ""
         places.setdefault(title, []).append(f"{path.parent.parent.name} {int(path.name[:4])}")
     return places
 
@@ -139,21 +143,23 @@ def document(repository: Path) -> str:
         if defect.group != group:
             group = defect.group
             lines.append(f"## {group}\n")
+        fixes = [f"upstream {commit}" for commit in defect.commits]
+        fixes += [f'"{defect.patch}" ({", ".join(places[defect.patch])})'] if defect.patch else []
         lines += [
             f"- **{_capital(defect.symptom)}**",
             f"  - Flags: {_flags(defect)}",
             f"  - Affected: {defect.affected}",
             f"  - Kernels: {_kernels(defect)}",
-            f"  - Fix: {'; '.join(_fixes(defect, places))}\n",
+            f"  - Fix: {'; '.join(fixes) or 'none'}\n",
         ]
     return "\n".join(lines)
 
 
 def table(repository: Path) -> str:
     """The short form: a table of the worst defects."""
+    places = patch_places(repository)
     lines = ["| symptom | flags | affected | kernels | fix |", "|---|---|---|---|---|"]
     groups = list(dict.fromkeys(defect.group for defect in known_defects()))[:README_GROUPS]
-    places = patch_places(repository)
     for defect in known_defects():
         if defect.group in groups and defect.effect != "document":
             fix = ", ".join(places.get(defect.patch, [])) or ("upstream" if defect.fixed else "none")
@@ -183,13 +189,6 @@ def _kernels(defect: Defect) -> str:
     if defect.also:
         text += f", {', '.join(map(version_text, defect.also))} and later of each series"
     return f"{text}; fixed in {defect.fixed_in}" if defect.fixed else f"{text}; not fixed up to {newest_checked()}"
-
-
-def _fixes(defect: Defect, places: dict[str, list[str]]) -> Sequence[str]:
-    fixes = [f"upstream {commit}" for commit in defect.commits]
-    if defect.patch:
-        fixes.append(f'"{defect.patch}" ({", ".join(places[defect.patch])})')
-    return fixes or ["none"]
 
 
 if __name__ == "__main__":

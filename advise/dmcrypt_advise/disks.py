@@ -127,5 +127,5 @@ def used_for(system: System, node: str, name: str) -> str:
 
 def _transports(system: System) -> dict[str, str]:
     """The transport of each disk as lsblk prints it: nvme, sata, usb, virtio. Only for the screen."""
-    said = system.ask(("lsblk", "--nodeps", "--noheadings", "--output", "NAME,TRAN"), "transport of the disks") or ""
-    return {words[0]: words[1] for line in said.splitlines() if len(words := line.split()) > 1}
+    output = system.ask(("lsblk", "--nodeps", "--noheadings", "--output", "NAME,TRAN"), "transport of the disks") or ""
+    return {words[0]: words[1] for line in output.splitlines() if len(words := line.split()) > 1}

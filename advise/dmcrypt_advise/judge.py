@@ -290,7 +290,7 @@ def _with_commands(found: MappingFacts, verdict: Verdict) -> Verdict:
         reasons.append("the refresh removes --integrity-no-journal: add it to the command if you use it")
     if new.header is None and old.crypttab is None and not planning.manual_steps(found, old, new, verdict.flags):
         verb = "remove it there" if verdict.advice == TAKE_BACK else "add it there"
-        reasons.append(f"neither a header nor /etc/crypttab stores options of this mapping: find what opens it, {verb}")
+        reasons.append(f"no header and no line of crypttab stores options of this mapping: find what opens it, {verb}")
     if not planning.can_refresh(found):
         kind = found.mapping.kind or "this mapping"
         reasons.append(f"{kind} cannot be refreshed: a change takes effect when it is opened again")

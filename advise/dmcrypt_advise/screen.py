@@ -71,8 +71,8 @@ def _stored(found: MappingFacts) -> str:
         "initramfs": stored.in_image,
         "kernel command line": stored.command_line,
     }
-    said = [f"{place}: {planning.option_list(options)}" for place, options in places.items() if options is not None]
-    return "; ".join(said) or "nowhere"
+    texts = [f"{place}: {planning.option_list(options)}" for place, options in places.items() if options is not None]
+    return "; ".join(texts) or "nowhere"
 
 
 def _wrapped(first: str, what: str, later: str = "") -> list[str]:

@@ -35,8 +35,8 @@ class CrypttabLine:
     @property
     def uuid(self) -> str:
         """The UUID in the source, "" if it has none."""
-        said = re.fullmatch(r"(UUID=|/dev/disk/by-uuid/)(.*)", re.sub("[\"']", "", self.source))
-        return said[2].lower() if said else ""
+        found = re.fullmatch(r"(UUID=|/dev/disk/by-uuid/)(.*)", re.sub("[\"']", "", self.source))
+        return found[2].lower() if found else ""
 
 
 @dataclass(frozen=True)
@@ -93,11 +93,11 @@ def parse_dump(text: str) -> tuple[frozenset[str], str, str]:
 
     Such entries are requirements, and flags that this program does not know.
     """
-    said = dict(re.findall(r"^(UUID|Flags|Requirements):[ \t]*(.*)$", text, re.MULTILINE))
-    words = [] if "(no flags)" in said.get("Flags", "") else said.get("Flags", "").split()
+    fields = dict(re.findall(r"^(UUID|Flags|Requirements):[ \t]*(.*)$", text, re.MULTILINE))
+    words = [] if "(no flags)" in fields.get("Flags", "") else fields.get("Flags", "").split()
     flags = frozenset(HEADER_OPTIONS[word] for word in words if word in HEADER_OPTIONS)
-    unknown = [*said.get("Requirements", "").split(), *(word for word in words if word not in HEADER_OPTIONS)]
-    return flags, " ".join(unknown), said.get("UUID", "").strip()
+    unknown = [*fields.get("Requirements", "").split(), *(word for word in words if word not in HEADER_OPTIONS)]
+    return flags, " ".join(unknown), fields.get("UUID", "").strip()
 
 
 def parse_command_line(text: str, mapping: Mapping) -> tuple[frozenset[str] | None, bool]:
@@ -158,12 +158,12 @@ def stored_options(system: System, mapping: Mapping, image: tuple[str, dict[str,
         if dump is not None:
             flags, unknown, uuid = parse_dump(dump)
             header = flags if uuid == mapping.uuid else None  # another UUID: an old header
-    said, named = parse_command_line(" ".join(commands), mapping) if mapping.uuid else (None, False)
+    options, named = parse_command_line(" ".join(commands), mapping) if mapping.uuid else (None, False)
     return StoredOptions(
         header=header,
         line=line,
         file=file,
-        command_line=said if named or not (line or copy) else None,  # crypttab has precedence over general options
+        command_line=options if named or not (line or copy) else None,  # crypttab has precedence over general options
         in_image=copy.table_options if copy else None,
         image=place if copy else "",
         by_initramfs_tools=initramfs.CRYPTTABS[0] in members,

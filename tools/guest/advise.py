@@ -200,7 +200,7 @@ def act(option: str) -> None:
 
 def active() -> list[str]:
     """The optional arguments of the table."""
-    return run("dmsetup", "table", "volume").split()[10:]
+    return run("dmsetup", "table", "volume").split()[9:]
 
 
 def stored(device: str) -> list[str]:
@@ -255,7 +255,7 @@ CASES = [
         {"advice": "set", "flags": [WRITE] if AUDIT else SAFE},
         applies=[WRITE] if AUDIT else SAFE,
     ),
-    Case("a_disk_below_that_rotates_is_found", on_two_disks, {"advice": "leave", "status": 0}, ": disk, rotational"),
+    Case("a_disk_below_that_rotates_is_found", on_two_disks, {"advice": "leave", "status": 0}, ", rotational"),
     Case("bitlocker_with_diffuser_needs_a_fix", bitlocker, {"type": "BITLK", "advice": "get a kernel fix first"}),
     Case(
         "header_and_crypttab_in_conflict_are_reported",

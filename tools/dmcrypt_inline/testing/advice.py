@@ -1,4 +1,4 @@
-"""advise in a guest: what it says of real mappings, and what its advice does to them."""
+"""Test dmcrypt-advise in a guest: its advice for real mappings, --apply and --undo."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .results import TestResult
 
 PACKAGE = REPO / "advise" / "dmcrypt_advise"
 IMAGES = "tests/bitlk-images.tar.xz"
-SECONDS = 2400.0  # against a guest that hangs, not to hurry one
+SECONDS = 2400.0  # only a guest that hangs takes so long
 
 
 def bitlocker_volumes(cryptsetup: BaseTree, out: Path) -> Path:
-    """An archive, in the directory `out`, of the BitLocker volumes that cryptsetup's own tests have."""
+    """Write an archive with the BitLocker volumes of cryptsetup's own tests into `out`, and return it."""
     out.mkdir(parents=True, exist_ok=True)
     images = out / "bitlocker.tar"
     git(cryptsetup.repo, "archive", f"--output={images}", cryptsetup.commit, IMAGES, log=out / "bitlocker.log")
@@ -31,7 +31,7 @@ def bitlocker_volumes(cryptsetup: BaseTree, out: Path) -> Path:
 def run_advice(guests: Guests, module: Module, images: Path) -> TestResult:
     """Run tools/guest/advise.py, with `bitlocker_volumes`.
 
-    Raises UserError when the guest cannot even be started, or does not get to the end.
+    Raises UserError if the guest cannot be started or writes no result.
     """
     guest = run_guest(
         guests.kernel,
@@ -45,14 +45,14 @@ def run_advice(guests: Guests, module: Module, images: Path) -> TestResult:
             "images.tar": images,
             **{f"modules/{path.name}": path for path in (module.path, *module.beside)},
         },
-        env={"PYTHON": os.path.realpath(sys.executable)},  # not that of a virtual environment: it has more
+        env={"PYTHON": os.path.realpath(sys.executable)},  # outside of any virtual environment
         cpus=1,
         memory=guests.memory,
         kernel_args=("kmemleak=off",),
         on_line=guests.on_line,
     )
-    said = guest.results / "advise.ktap"
-    if not said.exists():
+    result = guest.results / "advise.ktap"
+    if not result.exists():
         guest.require_success()
-    report = ktap.parse(said.read_text())
+    report = ktap.parse(result.read_text())
     return TestResult("advise", report, guest.status, guest.warnings, cpus=1, must_run=True)

@@ -1,4 +1,4 @@
-"""testing/advice.py: what the guest gets, and what is made of what it says."""
+"""testing/advice.py: the input of the guest and its result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IMAGES = Path(__file__)  # any file
 
 
 def guests(kernel: Kernel, place: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> Guests:
-    """A guest in which advise.sh is `body` (sh)."""
+    """Guests in which `body` (sh) replaces advise.sh."""
     own = make_guests(kernel, place, monkeypatch, "")
     return replace(own, kernel=user_mode(kernel, body), accel="native")
 
@@ -31,12 +31,12 @@ def test_a_skip_is_a_failure(kernel: Kernel, tmp_path: Path, monkeypatch: pytest
     assert result.counts == Counts(1, 1, 1)
 
 
-def test_a_guest_that_says_nothing_is_an_error(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guest_without_a_result_is_an_error(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="guest advise"):
         run_advice(guests(kernel, tmp_path, monkeypatch, "echo 1 >$SHARE/status"), module(tmp_path, "base"), IMAGES)
 
 
-def test_what_the_guest_gets_is_enough(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_package_in_the_guest_runs(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     body = r"printf '1..1\nok 1 a\n' >$SHARE/results/advise.ktap; echo 0 >$SHARE/status"
     run_advice(guests(kernel, tmp_path, monkeypatch, body), module(tmp_path, "base"), IMAGES)
     given = tmp_path / "out/share/input/advise"
