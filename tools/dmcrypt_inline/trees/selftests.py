@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import stat
 from pathlib import Path
 
@@ -24,13 +23,6 @@ def files() -> dict[str, tuple[str, str]]:
         mode = "100755" if path.stat().st_mode & stat.S_IXUSR else "100644"
         found[f"{IN_TREE}/{path.name}"] = (mode, blob_id(path))
     return found
-
-
-def tests() -> set[str]:
-    """The names of the files that kselftest is to run: not those that are sourced, read, or run by hand only."""
-    makefile = (SELFTESTS / "Makefile").read_text().replace("\\\n", " ")
-    by_hand = " ".join(re.findall(r"^TEST_PROGS_EXTENDED\s*\W?=(.*)", makefile, re.M)).split()
-    return {Path(path).name for path, (mode, _) in files().items() if mode == "100755"} - {*by_hand}
 
 
 def listed(repo: Path, commit: str, log: Path) -> dict[str, tuple[str, str]]:

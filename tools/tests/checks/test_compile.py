@@ -33,18 +33,15 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Queue:
     return make_queue(tmp_path)
 
 
-def kernel(place: Path, sparse: str, always: str = "") -> None:
-    (place / "Makefile").write_text(f"SPARSE = {sparse}\n{always}{KERNEL}")
+def kernel(place: Path, sparse: str) -> None:
+    (place / "Makefile").write_text(f"SPARSE = {sparse}\n{KERNEL}")
 
 
-def on_base(before: Queue, after: Queue) -> Queue:
-    """The queue `after` with the tip of `before` as its base."""
+def changed(queue: Queue, path: str, base: str | None, series: str) -> Queue:
+    """The queue with these texts of a file before and after its one patch."""
+    before = queue if base is None else committed(queue, path, base)
+    after = committed(before, path, series)
     return replace(after, tree=replace(after.applied(), base=before.applied().series))
-
-
-def driver(queue: Queue, base: str, series: str) -> Queue:
-    """The queue with these drivers before and after its one patch."""
-    return on_base(committed(queue, SOURCE, base), committed(queue, SOURCE, series))
 
 
 def findings(queue: Queue) -> str:
@@ -72,43 +69,37 @@ def findings(queue: Queue) -> str:
     ],
 )
 def test_new_diagnostics_fail(queue: Queue, base: str, series: str, expected: str) -> None:
-    assert findings(driver(queue, base, series)) == expected
+    assert findings(changed(queue, SOURCE, base, series)) == expected
 
 
 @pytest.mark.parametrize("name", ["__udivdi3", "__udivmoddi4", "__aeabi_ldivmod"])
 def test_a_division_that_no_kernel_has_fails(queue: Queue, name: str) -> None:
-    assert name in findings(driver(queue, BASE, SERIES + DIVIDES.format(name)))
+    assert name in findings(changed(queue, SOURCE, BASE, SERIES + DIVIDES.format(name)))
 
 
 def test_the_patch_that_does_not_compile_is_named(queue: Queue) -> None:
     with pytest.raises(Failed, match=f"^{PATCH}: "):
-        linux._each_builds(driver(queue, BASE, "int int;\n"), "fast")
-
-
-def test_a_tree_that_refuses_sparse_fails(queue: Queue, tmp_path: Path) -> None:
-    why = "C=2 specified, but sparse is not available or not up to date"
-    kernel(tmp_path, REPORT, f"$(warning {why})\n")
-    assert why in findings(driver(queue, BASE, SERIES))
+        linux._each_builds(changed(queue, SOURCE, BASE, "int int;\n"), "fast")
 
 
 @pytest.mark.parametrize("output", ["no report", "header.h: error: Expected"])
 def test_a_sparse_that_reports_nothing_fails(queue: Queue, tmp_path: Path, output: str) -> None:
     kernel(tmp_path, output)
-    assert findings(driver(queue, BASE, SERIES))
+    assert findings(changed(queue, SOURCE, BASE, SERIES))
 
 
-def test_other_files_are_compiled(queue: Queue) -> None:
-    path = "drivers/md/dm-audit.c"
-    after = committed(queue, path, "// SAYS: dm-audit.c:1:1: warning: no good\n")
-    with pytest.raises(Failed, match=r"dm-audit\.c: warning: no good$"):
-        linux._each_builds(on_base(queue, after), "fast")
-
-
-def test_a_changed_header_compiles_the_files_that_the_queue_changes(queue: Queue) -> None:
-    before = committed(queue, SOURCE, BASE)
-    after = committed(committed(before, SOURCE, BASE + WARNS.format(2)), "include/x.h", "int x;\n")
-    with pytest.raises(Failed, match="no good"):
-        linux._each_builds(on_base(before, after), "fast")
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("drivers/md/dm-audit.c", "// SAYS: dm-audit.c:1:1: warning: no good\n"),
+        ("include/x.h", "int x;\n"),  # compiles every file that the queue changes
+    ],
+)
+def test_other_files_are_compiled(queue: Queue, path: str, text: str) -> None:
+    base = queue.applied().base
+    queue = changed(committed(queue, SOURCE, BASE + WARNS.format(2)), path, None, text)
+    with pytest.raises(Failed, match=r"warning: no good$"):
+        linux._each_builds(replace(queue, tree=replace(queue.applied(), base=base)), "fast")
 
 
 def test_user_mode_linux_does_not_compile_x86_files(
