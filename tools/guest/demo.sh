@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# What the demonstration shows: tables, a LUKS2 volume. Needs the module
-# $INPUT/variants/series.ko and our cryptsetup below $CRYPTSETUP_PREFIX.
+# The demonstration: tables, and a LUKS2 volume with the flags. It needs the module $INPUT/variants/series.ko, and
+# the patched cryptsetup below $CRYPTSETUP_PREFIX.
 
 BOTH="no_read_workqueue no_write_workqueue"
 NULL_CIPHER="capi:ecb(cipher_null) -"
@@ -12,7 +12,7 @@ die() {
 	exit 1
 }
 
-same() { # WHAT EXPECTED ACTUAL
+same() { # SUBJECT EXPECTED ACTUAL
 	[ "$2" = "$3" ] || die "$1: expected \"$2\", got \"$3\""
 }
 
@@ -28,7 +28,7 @@ flags_of() {
 tables() {
 	local flags table back sectors number
 
-	echo "== Tables: given, read back, created again from what was read"
+	echo "== Tables: created, read back, created again from the result"
 	sectors=$(blockdev --getsz /dev/ram0)
 	number=$(printf '%d:%d' "0x$(stat -c %t /dev/ram0)" "0x$(stat -c %T /dev/ram0)")
 	for flags in "" " 1 no_read_workqueue" " 1 no_write_workqueue" " 2 $BOTH"; do
@@ -37,20 +37,20 @@ tables() {
 		back=$(dmsetup table --showkeys table)
 		dmsetup remove --retry table || die "dmsetup remove"
 		same "table" "$table" "$back"
-		dmsetup create table --table "$back" || die "dmsetup create from what was read back"
+		dmsetup create table --table "$back" || die "dmsetup create from the table that was read back"
 		same "table created again" "$table" "$(dmsetup table --showkeys table)"
 		dmsetup remove --retry table || die "dmsetup remove"
 		echo "   same: $back"
 	done
 }
 
-# The cryptsetup with our queue; the passphrase is fixed, and no secret.
+# The patched cryptsetup. The passphrase is fixed, and no secret.
 cryptsetup() {
 	printf 'not a secret' | "$CRYPTSETUP_PREFIX/sbin/cryptsetup" "$@" || die "cryptsetup $*"
 }
 
-# in_force WHAT EXPECTED: the flags of the open volume.
-in_force() {
+# active WHEN EXPECTED: print and check the flags of the open volume.
+active() {
 	local flags
 
 	flags=$(flags_of volume)
@@ -71,7 +71,7 @@ luks() {
 	cryptsetup luksFormat --type luks2 --batch-mode --key-file=- --sector-size 512 \
 		--pbkdf pbkdf2 --pbkdf-force-iterations 1000 /dev/ram0
 	cryptsetup open --key-file=- /dev/ram0 volume
-	in_force "opened without options" ""
+	active "opened without options" ""
 	mkdir -p "$HOME/mnt"
 	mkfs.ext4 -q /dev/mapper/volume || die "mkfs.ext4"
 	mount /dev/mapper/volume "$HOME/mnt" || die "mount"
@@ -79,17 +79,17 @@ luks() {
 	written=$(sha256sum <"$HOME/mnt/data")
 	umount "$HOME/mnt" || die "umount"
 	cryptsetup refresh --key-file=- --persistent "${flags[@]}" volume
-	in_force "refreshed with ${flags[*]} --persistent" "$BOTH"
+	active "refreshed with ${flags[*]} --persistent" "$BOTH"
 	same "data read back with the flags" "$written" "$(contents)"
 	cryptsetup close volume
 	stored=$(cryptsetup luksDump /dev/ram0 | awk '$1 == "Flags:" { $1 = ""; print substr($0, 2) }')
 	echo "   closed; the header says: $stored"
 	same "flags in the header" "no-read-workqueue no-write-workqueue" "$stored"
 	cryptsetup open --key-file=- /dev/ram0 volume
-	in_force "opened again, without options" "$BOTH"
+	active "opened again, without options" "$BOTH"
 	same "data read back with the flags" "$written" "$(contents)"
 	cryptsetup refresh --key-file=- --persistent volume
-	in_force "refreshed with --persistent alone" ""
+	active "refreshed with --persistent alone" ""
 	same "data read back without the flags" "$written" "$(contents)"
 	cryptsetup close volume
 	echo "   the same 8 MiB each time: ${written%% *}"

@@ -1,18 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Time each mapping of the drivers that $INPUT/drivers lists, a line each: the module,
-# the name of its target, the variant's name, and the cipher's driver where it has one of
-# its own. $KINDS are words CIPHER:SECTOR:FLAGS, with the cipher aes, library (aes, with
-# the drivers' own), serpent or null, and of the flags default, read, write and inline one or
-# several, with a + between: the mappings' names then end in them. The samples of each are left as
-# $RESULTS/CIPHER:SECTOR:FLAGS (tools/bench-native/sectors.c says what they are, and knows $LOAD).
+# Time a mapping of each driver in $INPUT/drivers. A line there has the module, the name of its target, the
+# variant's name and, for a driver that can call the AES library, the name of the library's driver.
+# $KINDS are words CIPHER:SECTOR:FLAGS. The cipher is aes, library (aes, with the driver of that line), serpent or
+# null. The flags are default, read, write or inline, or several of these with a + between; then the names of the
+# mappings end in them. $LOAD are parameters of tools/bench-native/sectors.c, which also describes the samples.
+# Those of each kind go to $RESULTS/CIPHER:SECTOR:FLAGS.
 
 set -e -o pipefail
 key=0123456789abcdeffedcba987654321000112233445566778899aabbccddeeff
 key+=f0e1d2c3b4a5968778695a4b3c2d1e0f112233445566778899aabbccddeeff00
 
-# The library's own tests, where the kernel has them: with the instructions that are measured.
+# The library's own tests, if the kernel has them, run with the instructions that are measured.
 if modprobe -q -n aes_xts_kunit; then
 	mount -t debugfs none /sys/kernel/debug 2>/dev/null || mountpoint -q /sys/kernel/debug
 	modprobe kunit enable=1 autorun=1
@@ -26,7 +26,7 @@ while read -r module _; do
 	insmod "$INPUT/measured/$module.ko"
 done <"$INPUT/drivers"
 
-# run_with KEY ROUNDS: the mappings of $kind with that key; what is measured is left in /proc/sectors.
+# run_with KEY ROUNDS: create the mappings of $kind with that key and measure them; /proc/sectors has the samples.
 run_with() {
 	local target name own given specified="aes-xts-plain64 $1" flag wanted mapping words found
 	local arguments=(rounds="$2" sector="$sector")
@@ -71,7 +71,7 @@ end_run() {
 for kind in $KINDS; do
 	IFS=: read -r cipher sector flags <<<"$kind"
 	echo "$kind"
-	# With keys of other lengths the data are only compared.
+	# With keys of other lengths, compare the data only.
 	for digits in 64 96; do
 		[ "$cipher" != null ] || break
 		run_with "${key:0:digits}" 0

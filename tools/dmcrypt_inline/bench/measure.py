@@ -103,7 +103,7 @@ def variant_sources(given: Sequence[str]) -> tuple[dict[str, Path], bool]:
         if word == EACH:
             continue
         if not (equals and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) and Path(path).suffix == ".c"):
-            raise UserError(f"VARIANT={word}: neither NAME=path/to/dm-crypt.c nor {EACH}")
+            raise UserError(f"VARIANT={word}: write NAME=path/to/dm-crypt.c, or {EACH}")
         if name in found or name in ("base", "series", RAW) or re.fullmatch(STEP, name):
             raise UserError(f"VARIANT={word}: the name {name} is taken")
         if not Path(path).is_file():
