@@ -63,7 +63,7 @@ def _entries(text: str) -> list[_Entry]:
     return found
 
 
-def driver_of(system: System, cipher: str) -> CipherDriver | None:
+def cipher_driver(system: System, cipher: str) -> CipherDriver | None:
     """The driver with the highest priority for a cipher, None if /proc/crypto has none."""
     entries = _entries(system.read("/proc/crypto") or "")
     wanted = algorithm(cipher)

@@ -155,7 +155,7 @@ def document(repository: Path) -> str:
     return "\n".join(lines)
 
 
-def table(repository: Path) -> str:
+def readme_table(repository: Path) -> str:
     """The short form: a table of the worst defects."""
     places = patch_places(repository)
     lines = ["| symptom | flags | affected | kernels | fix |", "|---|---|---|---|---|"]
@@ -172,7 +172,7 @@ def generated_files(repository: Path) -> dict[Path, str]:
     """The generated files of the repository with the contents that they should have."""
     readme = (repository / README).read_text()
     between = re.compile(f"(?<={BEGIN}\n).*?(?={END})", re.DOTALL)
-    with_table = between.sub(lambda _: f"\n{table(repository)}\n", readme)
+    with_table = between.sub(lambda _: f"\n{readme_table(repository)}\n", readme)
     return {repository / DOCUMENT: document(repository), repository / README: with_table}
 
 

@@ -55,7 +55,7 @@ def devices_below(system: System, name: str) -> list[str]:
     return [disk for disk in disks if name in system.names(f"/sys/block/{disk}")]
 
 
-def stack_below(system: System, name: str) -> DiskStack:
+def disk_stack(system: System, name: str) -> DiskStack:
     """The stack below a device, without the device."""
     layers: list[str] = []
     bottom: list[str] = []

@@ -225,7 +225,7 @@ def _defects(found: MappingFacts, facts: Facts) -> list[tuple[Defect, str, str]]
 
 
 def _fix(defect: Defect, facts: Facts) -> str:
-    """Where the fix is, and how to find out if this kernel has it."""
+    """The versions or the patch with the fix, and the text to look for in a distribution's changelog."""
     if not defect.fixed:
         text = f"no Linux up to {defects.newest_checked()} has a fix"
         return f'{text}: the patch "{defect.patch}" of this project fixes it' if defect.patch else text

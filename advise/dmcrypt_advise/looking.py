@@ -43,8 +43,8 @@ def look(system: System) -> Facts:
     found = tuple(
         MappingFacts(
             mapping=mapping,
-            stack=disks.stack_below(system, mapping.node),
-            driver=ciphers.driver_of(system, mapping.segments[0].cipher) if mapping.segments else None,
+            stack=disks.disk_stack(system, mapping.node),
+            driver=ciphers.cipher_driver(system, mapping.segments[0].cipher) if mapping.segments else None,
             stored=stored.stored_options(system, mapping, image),
             used_for=disks.used_for(system, mapping.node, mapping.name),
             holds_lvm=disks.holds_lvm(system, mapping.node),

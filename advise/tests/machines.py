@@ -1,5 +1,5 @@
-"""Machines for the tests of advise, each a text file: `==> /path <==` before a file, `==> $ command <==` before what
-a program printed, `==> /path/ <==` for a directory with nothing in it."""
+"""Recorded machines, each a text file: `==> /path <==` starts a file, `==> $ command <==` the output of a program,
+`==> /path/ <==` is an empty directory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MACHINES = Path(__file__).parent / "machines"
 
 
 def machine(name: str, place: Path, changed: Mapping[str, str] | None = None) -> System:
-    """The machine `name`, its files below `place`. `changed`: texts to find, and what to have in their place."""
+    """Write the machine `name` below `place`. `changed` replaces texts, which must exist."""
     text = (MACHINES / f"{name}.txt").read_text()
     for old, new in (changed or {}).items():
         assert old in text
@@ -23,7 +23,7 @@ def machine(name: str, place: Path, changed: Mapping[str, str] | None = None) ->
 
 
 def load(text: str, place: Path, *, is_root: bool = True) -> System:
-    """The machine that a text describes."""
+    """Write the machine that a text describes below `place`."""
     recorded: dict[str, str] = {}
     parts = re.split(r"^==> (.*) <==\n", text, flags=re.MULTILINE)[1:]
     for head, content in zip(parts[::2], parts[1::2], strict=True):

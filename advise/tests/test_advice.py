@@ -228,7 +228,7 @@ def test_algorithm(cipher: str, wanted: str) -> None:
 def test_drivers_without_instructions_for_their_cipher(tmp_path: Path, driver: str, plain: bool) -> None:
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/crypto").write_text(f"name : xts(aes)\ndriver : {driver}\n")
-    served = ciphers.driver_of(System(tmp_path), "aes-xts-plain64")
+    served = ciphers.cipher_driver(System(tmp_path), "aes-xts-plain64")
     assert served
     assert served.plain is plain
 
