@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,7 @@ from ..checks.queues import check_mails, queue_checks
 from ..checks.sources import source_checks
 from ..common.counts import Counts, total
 from ..common.errors import UserError
-from ..common.host import ensure_packages, python_env
+from ..common.host import ensure_packages, enter_python_env, python_env
 from ..common.paths import BUILD, build_dir
 from ..common.progress import say
 from ..guests.guest import open_shell
@@ -27,7 +26,7 @@ from ..kernels.build import build_kernel, prepare_kernel
 from ..testing import package_guests, suites
 from ..testing.files import check_words, chosen, cryptsetup_tests, groups, kselftests
 from ..testing.mutants import named, sample, without_debug_kernel
-from ..testing.results import RESULTS, earlier_outcomes, failed_last, run_parts, to_json
+from ..testing.results import earlier_outcomes, failed_last, run_parts, store
 from ..testing.tools_tests import run_own_tests
 from ..trees.base import own_tree
 from ..trees.package import default_version
@@ -86,12 +85,9 @@ def test(request: Request, exclude: str, failed: bool) -> int:
     }
     guests |= {f"regressions_of_{each.name}": partial(_regressions, each, request, excluded) for each in long_term}
     check_words([*checks, *guests, *kselftests(), *cryptsetup_tests()], excluded)
-    last_failures = failed_last(BUILD, "test")
-    if failed and not last_failures:
-        say("nothing failed in the last run")
-        return 0
+    wanted = failed_last(BUILD, "test") if failed else [*checks, *guests]
     checks, guests = (
-        {name: part for name, part in parts.items() if name not in excluded and (not failed or name in last_failures)}
+        {name: part for name, part in parts.items() if name in wanted and name not in excluded}
         for parts in (checks, guests)
     )
 
@@ -107,8 +103,7 @@ def test(request: Request, exclude: str, failed: bool) -> int:
         if building:
             building.exception()  # waits; the guest tests that need a kernel report why it was not built
         results += run_parts(guests, earlier)
-    content = {"settings": settings, "results": [to_json(each) for each in results]}
-    (out / RESULTS).write_text(json.dumps(content, indent=1) + "\n")
+    store(out, settings, results, {})
     return _close(total([each.counts for each in results]))
 
 
@@ -208,15 +203,11 @@ def selftest(request: Request, *, quick: bool, variant: str, tests: str, exclude
     if of_cryptsetup and (variant != "series" or request.accel not in (None, UNACCELERATED)):
         raise UserError("the tests of cryptsetup run with both drivers, in User-Mode Linux: no VARIANT=, no ACCEL=")
     known = cryptsetup_tests() if of_cryptsetup else kselftests()
-    wanted = tests.split()
     if failed:
         place = build_dir(DEFAULT if of_cryptsetup else target.name)
         last_failures = failed_last(place, "cryptsetup" if of_cryptsetup else "selftest")
-        wanted = [test for test in last_failures if not wanted or test in chosen(known, wanted)]
-        if not wanted:
-            say("nothing failed in the last run")
-            return 0
-    wanted = chosen(known, wanted, exclude.split())
+        known = [test for test in known if test in last_failures]
+    wanted = chosen(known, tests.split(), exclude.split())
     ensure_packages("base", "build", "guest")
     if of_cryptsetup:
         ensure_packages("cryptsetup")
@@ -304,6 +295,7 @@ def mutants(request: Request, tests: str) -> int:
 def package_test(request: Request, tests: str) -> int:
     """Test the package on Debian systems made for this; status 1 when a case failed."""
     ensure_packages("base", "guest", "package")
+    enter_python_env()
     return _close(package_guests.run_scenarios(packaged(request, default_version()), tests.split()))
 
 

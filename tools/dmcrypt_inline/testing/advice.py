@@ -12,8 +12,7 @@ from ..guests.guest import run_guest
 from ..kernels.build import Module
 from ..trees.base import BaseTree
 from . import ktap
-from .guest_tests import Guests
-from .results import TestResult
+from .guest_tests import Guests, TestResult
 
 PACKAGE = REPO / "advise" / "dmcrypt_advise"
 IMAGES = "tests/bitlk-images.tar.xz"

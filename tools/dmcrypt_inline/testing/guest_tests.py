@@ -7,20 +7,76 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..common.counts import Counts
 from ..common.errors import UserError
 from ..guests.guest import GRACE, GuestResult, indented, run_guest, tail
-from ..guests.kernel_log import KernelWarning, find_warnings
+from ..guests.kernel_log import STALLS, KernelWarning, find_warnings
 from ..kernels.build import USER_MODE, Kernel, Module
 from ..kernels.build_cryptsetup import Cryptsetup
 from . import ktap
 from .files import cpus, groups, kernel_arguments, provoked
-from .results import TestResult
+from .results import Outcome
 
 MARK = "guest test: "  # tests.sh writes it to the kernel log before each test
 
-# Some defects show only when the crypto queue is full; one this short always is, and other tests need no longer one.
+# Some defects show only when the crypto queue is full, as one this short always is; other tests do not mind.
 # kmemleak follows every allocation, which makes each test slow; the tests that look for leaks turn it on.
 KERNEL_ARGS = ("cryptd.cryptd_max_cpu_qlen=4", "kmemleak=off")
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """The result of one test file: its KTAP, its exit status (None: it did not end), the kernel's warnings.
+
+    `cpus`: of the guest. `must_run`: guests have all that the test needs, so a skip is a failure.
+    """
+
+    name: str
+    report: ktap.Report
+    status: int | None
+    warnings: tuple[KernelWarning, ...]
+    cpus: int = 0
+    must_run: bool = False
+    seconds: float = 0.0
+
+    @property
+    def counts(self) -> Counts:
+        """Cases that passed, failed and were skipped; each fault counts as one more failure."""
+        cases = self.report.cases
+        failed = sum(not case.ok for case in cases)
+        skipped = sum(case.ok and bool(case.skip) for case in cases)
+        return Counts(len(cases) - failed - skipped, failed + len(self.faults), skipped + bool(self.report.skip))
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Failures other than those of cases."""
+        faults = [*self.report.problems]
+        if self.warnings:
+            faults.append(f"kernel warning: {self.warnings[0].first}")
+        if self.status is None:
+            faults.append("the guest ended before the test did")
+        elif self.status != self.report.exit_status:
+            faults.append(f"exit status {self.status} instead of {self.report.exit_status}")
+        skips = [self.report.skip, *(case.skip for case in self.report.cases)]
+        if self.must_run and any(skips):
+            faults.append(f"skipped, although guests have all it needs: {next(filter(None, skips))}")
+        return tuple(faults)
+
+    @property
+    def found_defect(self) -> bool:
+        """A case failed, or the kernel printed a warning. Stalls do not count, because a busy host causes them."""
+        found = any(warning.kind not in STALLS for warning in self.warnings)
+        return found or not all(case.ok for case in self.report.cases)
+
+    @property
+    def outcome(self) -> Outcome:
+        """The result in short, with the failed cases, the other faults, and the first kernel warning."""
+        lines = []
+        for case in self.report.cases:
+            if not case.ok:
+                lines += [*(f"# {line}" for line in case.diagnostics), f"not ok {case.name}"]
+        lines += [*self.faults, *(warning.excerpt for warning in self.warnings[:1])]
+        return Outcome(self.name, self.counts, self.seconds, "\n".join(lines))
 
 
 @dataclass(frozen=True)
@@ -53,16 +109,16 @@ class Guests:
         and so do tests that need other boot options. Raises UserError when a guest does not reach its first test.
         """
         results: list[TestResult] = []
-        left = sorted(tests, key=self.boot)
+        left = sorted(tests, key=self.boot_options)
         first = left[:1]
         while left:
             out = self.out if left[:1] == first else self.out.with_name(f"{self.out.name}-from-{Path(left[0]).name}")
-            alike = [test for test in left if self.boot(test) == self.boot(left[0])]
+            alike = [test for test in left if self.boot_options(test) == self.boot_options(left[0])]
             batch = self._boot(module, alike, out, timeout)
             ended = [result for result in batch if result.status is not None]
             if len(ended) < len(batch):
                 cut = batch[len(ended)]
-                # Innocent when an earlier test provoked the warning that stopped the guest.
+                # An earlier test may have caused the warning that ended the guest: then this one runs again.
                 if cut.warnings or not any(result.warnings for result in ended):
                     ended.append(cut)
             results += ended
@@ -81,8 +137,8 @@ class Guests:
             return 2
         return cpus(test) or (1 if self.quick else 2)
 
-    def boot(self, test: str) -> tuple[int, tuple[str, ...]]:
-        """The boot options of the test's guest: the number of CPUs, and the test's own kernel arguments."""
+    def boot_options(self, test: str) -> tuple[int, tuple[str, ...]]:
+        """The number of CPUs, and the kernel arguments that the test asks for."""
         return self.cpus(test), kernel_arguments(test)
 
     def _boot(self, module: Module, tests: Sequence[str], out: Path, timeout: float) -> list[TestResult]:
@@ -111,13 +167,15 @@ class Guests:
             grace=self.grace,
             on_line=self.on_line,
         )
-        if guest.status is None and self.on_line:
+        console = guest.console.read_text(errors="replace")
+        if self.on_line and guest.status is None:
             for line in (f"{guest.why}; console: {guest.console}", *indented(tail(guest.console)).splitlines()):
                 self.on_line(line)
-        console = guest.console.read_text(errors="replace")
+        if self.on_line and "Call Trace" in console:
+            script = self.kernel.source / "scripts" / "decode_stacktrace.sh"
+            words = f"{script} {self.kernel.objects / 'vmlinux'} {self.kernel.source} {module.path.parent}"
+            self.on_line(f"source lines of the traces: {words} <{guest.console}")
         warnings = warnings_by_test(console, tests)
-        if "Call Trace" in console and self.on_line:
-            self.on_line(f"source lines of the traces: {decoder(self.kernel, module)} <{guest.console}")
         if warnings[""] or not (guest.results / f"{tests[0]}.ktap").exists():
             guest.require_success()
         started = [test for test in tests if (guest.results / f"{test}.ktap").exists()]
@@ -127,12 +185,6 @@ class Guests:
                 f"so its warnings cannot be seen\n  console: {guest.console}"
             )
         return [_read(guest, test, unprovoked(warnings[test], provoked(test)), self.cpus(test)) for test in tests]
-
-
-def decoder(kernel: Kernel, module: Module) -> str:
-    """The command that adds source lines to the traces of a console; only our modules have them."""
-    script = kernel.source / "scripts" / "decode_stacktrace.sh"
-    return f"{script} {kernel.objects / 'vmlinux'} {kernel.source} {module.path.parent}"
 
 
 def warnings_by_test(console: str, tests: Sequence[str]) -> dict[str, tuple[KernelWarning, ...]]:
@@ -154,8 +206,7 @@ def unprovoked(warnings: Sequence[KernelWarning], patterns: Sequence[str]) -> tu
 
 def replaced(usual: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
     """The usual kernel arguments, with the wanted ones added or in place of those of the same name."""
-    by_name = {argument.partition("=")[0]: argument for argument in (*usual, *wanted)}
-    return tuple(by_name.values())
+    return tuple({argument.partition("=")[0]: argument for argument in (*usual, *wanted)}.values())
 
 
 def _read(guest: GuestResult, name: str, warnings: tuple[KernelWarning, ...], cpu_count: int) -> TestResult:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from .guest_tests import TestResult
 from .ktap import Report
-from .results import TestResult
 
 WHY = "fails as on the base"
 ANY = ""  # in place of a case: the kernel warned, or the guest ended before it came to all cases
 
 
 class KnownFailures:
-    """The (test, case) pairs that failed on the base and that no commit since has passed.
+    """A set of (test, case): the failures of the base that no commit since has fixed.
 
-    The pair (test, ANY) stands for the faults of the test, and for cases that no commit has reached yet.
+    (test, ANY) stands for the faults of the test, and for the cases that no commit has reached.
     """
 
     def __init__(self, failures: Iterable[tuple[str, str]] = ()) -> None:
@@ -31,25 +31,24 @@ class KnownFailures:
 
     def known(self, test: str, case: str) -> bool:
         """The case may fail."""
-        if (test, case) in self.failures:
-            return True
-        return (test, ANY) in self.failures and (test, case) not in self._reached
+        unreached = (test, case) not in self._reached
+        return (test, case) in self.failures or (unreached and (test, ANY) in self.failures)
 
     def excuse(self, found: TestResult) -> TestResult:
         """The result with its known failures as skips. Failures that it does not have are fixed from now on."""
-        test = found.name
+        test, old = found.name, found.report
         cases = tuple(
             replace(case, ok=True, skip=WHY) if not case.ok and self.known(test, case.name) else case
-            for case in found.report.cases
+            for case in old.cases
         )
-        excuse_faults = (test, ANY) in self.failures and bool(found.faults)
-        self.failures -= {(test, case.name) for case in cases if case.skip != WHY}
-        self.failures |= {(test, case.name) for case in cases if case.skip == WHY}
-        self._reached |= {(test, case.name) for case in cases}
-        if excuse_faults:
-            report = Report(found.report.plan, WHY, cases, ())
+        known_faults = bool(found.faults) and (test, ANY) in self.failures
+        for case in cases:
+            self._reached.add((test, case.name))
+            (self.failures.add if case.skip == WHY else self.failures.discard)((test, case.name))
+        if known_faults:
+            report = Report(old.plan, WHY, cases, ())
             return replace(found, report=report, status=report.exit_status, warnings=())
         self.failures.discard((test, ANY))
-        report = replace(found.report, cases=cases)
-        consistent = found.status == found.report.exit_status
-        return replace(found, report=report, status=report.exit_status if consistent else found.status)
+        report = replace(old, cases=cases)
+        status = report.exit_status if found.status == old.exit_status else found.status
+        return replace(found, report=report, status=status)

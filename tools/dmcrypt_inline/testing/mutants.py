@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..common.counts import Counts
 from ..common.errors import UserError
 from ..kernels.build import Module
 from ..trees.targets import Target, stack_below
 from .files import IN_TREE, MUTANTS, group_of, kselftests, needs_debug_kernel
 from .guest_tests import Guests
-from .results import MutantResult
+from .results import Outcome
 
 GRACE = 2.0  # seconds: one kernel warning is enough
 CASE_GRACE = 600.0  # seconds: where a failed case is needed, the test goes on to it, in QEMU on a busy host
@@ -114,8 +115,8 @@ def tests_of(patch: Path, keys: Sequence[str] = (TRIPS, TRIPS_DEBUG)) -> tuple[s
     return tuple("".join((known[file], *case)) for file, *case in (name.partition(":") for name in found))
 
 
-def run_mutant(guests: Guests, module: Module, test: str) -> MutantResult:
-    """Run one test, or one case of it, against a mutant's module in a guest of its own."""
+def run_mutant(guests: Guests, module: Module, test: str) -> Outcome:
+    """Run one test, or one case of it, against a mutant's module in a guest of its own; passed when it catches it."""
     name, start = Path(test).name, time.monotonic()
     file, _, case = name.partition(":")
     out = guests.out / "-".join(filter(None, (module.name, file, case)))
@@ -124,9 +125,11 @@ def run_mutant(guests: Guests, module: Module, test: str) -> MutantResult:
     try:
         [result] = quiet.run(module, [file_of(test)], SECONDS)
     except UserError as error:
-        return MutantResult(module.name, name, False, str(error), time.monotonic() - start)
-    failed = [it.name for it in result.report.cases if not it.ok and (not case or it.name.split()[0] == case)]
-    found = [*(warning.first for warning in result.warnings[:1]), *failed[:1]]
-    # A test of the tree must show the defect in its own output: its users may not read the kernel log.
-    caught = bool(failed) if case or in_tree else result.found_defect
-    return MutantResult(module.name, name, caught, found[0] if found else "nothing", time.monotonic() - start)
+        caught, found = False, [str(error)]
+    else:
+        failed = [it.name for it in result.report.cases if not it.ok and (not case or it.name.split()[0] == case)]
+        found = [*(warning.first for warning in result.warnings[:1]), *failed[:1], "found nothing"]
+        # A test of the tree must show the defect in its own output: its users may not read the kernel log.
+        caught = bool(failed) if case or in_tree else result.found_defect
+    counts = Counts(int(caught), int(not caught), 0)
+    return Outcome(f"{name} catches {module.name}", counts, time.monotonic() - start, found[0])

@@ -1,9 +1,7 @@
-"""Disks for `make package-test`: a Debian whose root is a LUKS2 volume, with its own kernel, initramfs and dkms."""
+"""Disks for `make package-test`: Debian with its own kernel and initramfs, dkms, and a root in a LUKS2 volume."""
 
 from __future__ import annotations
 
-import ctypes
-import ctypes.util
 import hashlib
 import os
 import shutil
@@ -18,11 +16,11 @@ from ..common.run import run
 from ..trees.archive import KEYRING, uris_of
 
 NEED = 6 * GIB
-ROOT_SIZE, BOOT_SIZE = 2 * GIB, 256 << 20
-SECTOR = 4096  # of the volume, and of its file system
-PASSPHRASE = "not a secret"  # of a volume that holds nothing
+ROOT_SIZE, BOOT_SIZE, HEADER = 2 * GIB, 256 << 20, 16 << 20
+SECTOR = 4096  # of the volume and its file system
+PASSPHRASE = "not a secret"  # the volume contains nothing of value
 KEY_FILE = "/etc/keys/root.key"
-# For Secure Boot: what Microsoft's and Debian's keys have signed, at the places where the firmware and shim look.
+# For Secure Boot: programs that Microsoft and Debian signed, by the paths where the firmware and shim look for them.
 SECURE_BOOT = ("grub-efi-amd64-signed", "mokutil", "shim-signed")
 SIGNED = {
     "EFI/BOOT/BOOTX64.EFI": "usr/lib/shim/shimx64.efi.signed",
@@ -33,7 +31,7 @@ COMMON = (
     *("ca-certificates", "cpio", "cryptsetup", "dkms", "dmsetup", "e2fsprogs", "gcc", "kmod", "lvm2", "make"),
     *("mdadm", "openssl", "python3", "systemd-sysv", "udev", "zstd"),
 )
-# What is written into the system before its kernel is installed.
+# Files of the system, written before its kernel is installed.
 FILES = {
     "etc/fstab": "/dev/mapper/root / ext4 errors=remount-ro 0 1\n/dev/vdb /boot ext4 defaults 0 2\n",
     "etc/crypttab": f"root /dev/vda {KEY_FILE} luks,initramfs,x-initrd.attach,no-read-workqueue,no-write-workqueue\n",
@@ -46,19 +44,16 @@ FILES = {
     "etc/systemd/system/result.service": (TOOLS / "guest" / "package.service").read_text(),
 }
 MASKED = (
-    "apt-daily.timer",
-    "apt-daily-upgrade.timer",
-    "e2scrub_all.timer",
-    "fstrim.timer",
+    *("apt-daily.timer", "apt-daily-upgrade.timer", "e2scrub_all.timer", "fstrim.timer"),
     "systemd-timesyncd.service",
 )
 
 
 @dataclass(frozen=True)
 class System:
-    """A Debian release with `packages`, what makes its initramfs and what Secure Boot takes.
+    """A Debian release; `packages` make its initramfs, and Secure Boot possible.
 
-    In `arriving`, suites whose kernels lie there to come.
+    `arriving`: suites whose kernels the system has downloaded, and not installed.
     """
 
     name: str
@@ -67,31 +62,22 @@ class System:
     arriving: tuple[str, ...] = ()
 
 
+INITRAMFS_TOOLS = ("cryptsetup-initramfs", "initramfs-tools")
 SYSTEMS = {
     system.name: system
     for system in (
-        System(
-            "trixie",
-            "trixie",
-            ("cryptsetup-initramfs", "initramfs-tools"),
-            ("trixie-security", "trixie-backports"),
-        ),
+        System("trixie", "trixie", INITRAMFS_TOOLS, ("trixie-security", "trixie-backports")),
         System("trixie-dracut", "trixie", ("dracut", "systemd-cryptsetup")),
-        System(
-            "trixie-secure",
-            "trixie",
-            ("cryptsetup-initramfs", "initramfs-tools", *SECURE_BOOT),
-            ("trixie-backports",),
-        ),
-        System("bookworm", "bookworm", ("cryptsetup-initramfs", "initramfs-tools")),
+        System("trixie-secure", "trixie", (*INITRAMFS_TOOLS, *SECURE_BOOT), ("trixie-backports",)),
+        System("bookworm", "bookworm", INITRAMFS_TOOLS),
     )
 }
 
 
-def disks(system: System, log: Path) -> Path:
-    """The directory with the disks root.img and boot.img of a system, and esp/ for Secure Boot (made once, as root)."""
+def make_disks(system: System, log: Path) -> Path:
+    """Make the disks of a system once, as root; return their directory: root.img, boot.img, esp/ for Secure Boot."""
     if os.geteuid() != 0:
-        raise UserError("the disks for the package's tests are made with debootstrap and chroot, which need root")
+        raise UserError("make package-test needs root: it makes its disks with debootstrap and chroot")
     identity = repr((system, COMMON, sorted(FILES.items()), MASKED, PASSPHRASE)).encode()
     final = use_entry("images", f"{system.name}-{hashlib.sha256(identity).hexdigest()[:16]}")
     if not final.exists():
@@ -128,18 +114,8 @@ def _make(system: System, part: Path, log: Path) -> None:
     shutil.move(root / "boot", part / "boot")
     (root / "boot").mkdir()
     for name, size in (("boot", BOOT_SIZE), ("root", ROOT_SIZE)):
-        made: list[str | Path] = [
-            "mke2fs",
-            "-q",
-            "-t",
-            "ext4",
-            "-b",
-            str(SECTOR),
-            "-d",
-            part / name,
-            part / f"{name}.img",
-        ]
-        run([*made, f"{size >> 10}k"], log=log, timeout=900)
+        options = ("-q", "-t", "ext4", "-b", str(SECTOR), "-d", part / name)
+        run(["mke2fs", *options, part / f"{name}.img", f"{size >> 10}k"], log=log, timeout=900)
         shutil.rmtree(part / name)
     (part / "root.img").rename(part / "root.plain")
     encrypt(part / "root.plain", part / "root.img", log)
@@ -147,57 +123,50 @@ def _make(system: System, part: Path, log: Path) -> None:
 
 
 def _inside(root: Path, commands: Sequence[str], log: Path) -> None:
-    """Shell commands inside the system; in a mount namespace of their own, so that nothing stays mounted."""
+    """Run shell commands inside the system, in a mount namespace of their own: nothing stays mounted."""
     script = "\n".join(["set -e", "mount -t proc proc /proc", "export DEBIAN_FRONTEND=noninteractive", *commands])
     run(["unshare", "--mount", "chroot", root, "sh", "-c", script], log=log, timeout=3600)
 
 
 def _uri(suite: str, log: Path) -> str:
-    """The machine's own archive for a suite. Raises UserError when apt knows none."""
+    """The archive that this machine's apt knows for a suite. Raises UserError when it knows none."""
     uris = uris_of(suite, log)
     if not uris:
-        raise UserError(f"apt of this machine knows no Debian archive that may hold {suite}")
+        raise UserError(f"apt of this machine knows no Debian archive that may have {suite}")
     return uris[0]
 
 
 def _bootstrapped(suite: str, log: Path) -> Path:
-    """The system without kernel. debootstrap verifies signatures and checksums."""
+    """The system without a kernel. debootstrap verifies signatures and checksums."""
     final = use_entry("images", f"{suite}-{hashlib.sha256(repr(COMMON).encode()).hexdigest()[:16]}.root")
     words = ("debootstrap", "--variant=minbase", f"--keyring={KEYRING}", f"--include={','.join(COMMON)}", suite)
-    return publish(final, lambda part: _debootstrap(words, part, _uri(suite, log), log), NEED, suite)
 
+    def make(part: Path) -> None:
+        run([*words, part, _uri(suite, log)], log=log, timeout=3600)
 
-def _debootstrap(words: tuple[str, ...], part: Path, uri: str, log: Path) -> None:
-    run([*words, part, uri], log=log, timeout=3600)
+    return publish(final, make, NEED, suite)
 
 
 def encrypt(plain: Path, volume: Path, log: Path) -> None:
-    """A LUKS2 volume that holds `plain`. Its key is no secret; the host needs no device mapper.
+    """Make a LUKS2 volume that contains `plain`, without the host's device mapper. Its key is no secret.
 
-    cryptsetup writes the header, OpenSSL's library encrypts: aes-xts-plain64, whose numbers count 512 bytes.
+    cryptsetup writes the header. The cipher is aes-xts-plain64, whose tweak counts units of 512 bytes.
     """
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # noqa: PLC0415  (only in python_env)
+
     key = hashlib.sha512(PASSPHRASE.encode()).digest()
     key_file, phrase = volume.with_suffix(".key"), volume.with_suffix(".phrase")
     key_file.write_bytes(key)
     phrase.write_text(PASSPHRASE)
     with volume.open("wb") as made:
-        made.truncate((16 << 20) + plain.stat().st_size)
+        made.truncate(HEADER + plain.stat().st_size)
     luks = ["cryptsetup", "luksFormat", "-q", "--type", "luks2", "--cipher", "aes-xts-plain64", "--key-size", "512"]
     luks += ["--sector-size", str(SECTOR), "--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000"]
     run([*luks, "--volume-key-file", key_file, "--key-file", phrase, volume], log=log, timeout=120)
-    library = ctypes.CDLL(ctypes.util.find_library("crypto"))
-    for function in ("EVP_CIPHER_CTX_new", "EVP_aes_256_xts"):
-        getattr(library, function).restype = ctypes.c_void_p
-    context = ctypes.c_void_p(library.EVP_CIPHER_CTX_new())
-    library.EVP_EncryptInit_ex(context, ctypes.c_void_p(library.EVP_aes_256_xts()), None, key, None)
-    out, length = ctypes.create_string_buffer(SECTOR), ctypes.c_int()
     with plain.open("rb") as source, volume.open("r+b") as made:
-        made.seek(16 << 20)
-        for number in range(plain.stat().st_size // SECTOR):
-            tweak = (number * SECTOR // 512).to_bytes(16, "little")
-            library.EVP_EncryptInit_ex(context, None, None, None, tweak)
-            library.EVP_EncryptUpdate(context, out, ctypes.byref(length), source.read(SECTOR), SECTOR)
-            made.write(out.raw)
-    library.EVP_CIPHER_CTX_free(context)
+        made.seek(HEADER)
+        for unit in range(0, plain.stat().st_size // 512, SECTOR // 512):
+            xts = modes.XTS(unit.to_bytes(16, "little"))
+            made.write(Cipher(algorithms.AES(key), xts).encryptor().update(source.read(SECTOR)))
     key_file.unlink()
     phrase.unlink()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from ..common.counts import Counts, total
 from ..common.paths import build_dir
 from ..common.progress import say
-from ..guests.environment import environment, write
+from ..guests.environment import environment
 from ..guests.machine import Machine
 from ..guests.runs import new_run
 from ..kernels.build import USER_MODE, Module
@@ -28,10 +29,10 @@ from .files import (
     is_named,
     kselftests,
 )
-from .guest_tests import Guests
-from .known_failures import WHY, KnownFailures
+from .guest_tests import Guests, TestResult
+from .known_failures import KnownFailures
 from .mutants import Mutant, run_mutant
-from .results import NOT_OK, RESULTS, Earlier, Outcome, TestResult, earlier_outcomes, say_outcome, to_json
+from .results import Earlier, Outcome, earlier_outcomes, say_outcome, store
 
 QUICK_SECONDS, FULL_SECONDS = 2400.0, 10800.0  # against a guest that hangs
 SOAK = "functional/soak"
@@ -53,14 +54,12 @@ OF_SECTORS = (
 )
 
 Job = Callable[[], Sequence[Outcome]]  # one guest
+Judge = Callable[[TestResult], TestResult]
 
 
 @dataclass(frozen=True)
 class Suite:
-    """One run of a stage: its machine and guests, and the earlier outcomes to compare with.
-
-    `settings` are stored with the results: only runs with the same settings are compared.
-    """
+    """One run of a stage. Its outcomes are compared with those of earlier runs that had the same `settings`."""
 
     machine: Machine
     stage: str
@@ -69,51 +68,44 @@ class Suite:
     earlier: Earlier
 
     def run(self, jobs: Iterable[Job]) -> Counts:
-        """Run the jobs, print the outcomes as they come, and close the suite."""
-        return self.close(_outcomes(self._reporting(job) for job in jobs))
+        """Run the jobs, print and store their outcomes, and return the sum of their counts."""
+        return self.close(self.outcomes(jobs))
 
-    def _reporting(self, job: Job) -> Job:
-        def run() -> Sequence[Outcome]:
-            outcomes = job()
-            for each in outcomes:
+    def outcomes(self, jobs: Iterable[Job]) -> list[Outcome]:
+        """Run the jobs in their order, AT_ONCE at a time, and print their outcomes. An exception ends all."""
+
+        def run(job: Job) -> Sequence[Outcome]:
+            found = job()
+            for each in found:
                 say_outcome(each, self.earlier)
-            return outcomes
+            return found
 
-        return run
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return [each for some in pool.map(run, jobs) for each in some]
 
     def close(self, outcomes: Sequence[Outcome]) -> Counts:
-        """Write the results file and print the totals."""
+        """Store the outcomes, and print and return the sum of their counts."""
         counts = total([each.counts for each in outcomes])
         content = {
-            "settings": self.settings,
-            "counts": asdict(counts),
-            "results": [to_json(each) for each in sorted(outcomes, key=lambda each: each.name)],
+            "environment": asdict(environment(self.machine, self.guests.accel, self.guests.cryptsetup)),
             "config": self.machine.kernel.config.read_text().splitlines(),
         }
-        where = environment(self.machine, self.guests.accel, self.guests.cryptsetup)
-        path = write(self.guests.out / RESULTS, where, content)
-        failed = [each.name for each in outcomes if each.verdict == NOT_OK]
+        path = store(self.guests.out, self.settings, outcomes, content)
         say(f"{self.stage}: {counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped; results: {path}")
-        if failed:
-            say(f"failed: {' '.join(failed)}")
         return counts
 
 
-def _suite(machine: Machine, stage: str, *, quick: bool, variant: str = "", **settings: object) -> Suite:
+def _suite(
+    machine: Machine, stage: str, *, quick: bool, cryptsetup: Cryptsetup | None = None, **settings: object
+) -> Suite:
     """A suite with a directory of its own below build/<target>/runs."""
     kernel, accel = machine.kernel, machine.accel()
     place = build_dir(kernel.target)
-    settings |= {"variant": variant, "quick": quick, "flavour": kernel.flavour, "accel": accel}
+    settings |= {"quick": quick, "flavour": kernel.flavour, "accel": accel}
     earlier = earlier_outcomes(place, stage, settings)
     out = new_run(place, stage)
     say(f"guests with Linux {kernel.release} ({kernel.flavour}, {accel}); consoles: {out}")
-    return Suite(machine, stage, Guests(kernel, None, accel, out, quick), settings, earlier)
-
-
-def _outcomes(jobs: Iterable[Job]) -> list[Outcome]:
-    """Run the jobs, AT_ONCE at a time and in their order. An exception in one ends all."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        return [each for some in pool.map(lambda job: job(), jobs) for each in some]
+    return Suite(machine, stage, Guests(kernel, cryptsetup, accel, out, quick), settings, earlier)
 
 
 def selftest(machine: Machine, quick: bool, variant: str, tests: Sequence[str]) -> Counts:
@@ -126,15 +118,13 @@ def soak(machine: Machine, minutes: int, seed: int) -> Counts:
     """Run the soak test for so many minutes."""
     suite = _suite(machine, "soak", quick=False, minutes=minutes)
     options = {"DM_CRYPT_SOAK_MINUTES": str(minutes), "DM_CRYPT_SOAK_SEED": str(seed)}
-    guests = replace(suite.guests, out=suite.guests.out / "soak", env=options, on_line=_line_printer())
-    seconds = 2 * (60.0 * minutes + 600.0)
-    return suite.run([lambda: guests.run(machine.modules["series"], [SOAK], seconds)])
+    guests = replace(suite.guests, env=options)
+    return suite.run(_selftests(guests, machine.modules["series"], [SOAK], seconds=2 * (60.0 * minutes + 600.0)))
 
 
 def of_cryptsetup(machine: Machine, cryptsetup: Cryptsetup, quick: bool, tests: Sequence[str]) -> Counts:
     """Run the tests `tests` of cryptsetup, with the queue in the kernel or without it as each test wants."""
-    suite = _suite(machine, "cryptsetup", quick=quick)
-    suite = replace(suite, guests=replace(suite.guests, cryptsetup=cryptsetup))
+    suite = _suite(machine, "cryptsetup", quick=quick, cryptsetup=cryptsetup)
     return suite.run(_of_cryptsetup(suite.guests, machine, tests))
 
 
@@ -146,30 +136,27 @@ def bisect_check(machine: Machine) -> Counts:
     """
     suite = _suite(machine, "bisect", quick=True)
     guests = replace(suite.guests, any_driver=True)
-    outcomes: list[Outcome] = []
     known = KnownFailures()
+    outcomes: list[Outcome] = []
+
+    def judge(name: str, result: TestResult) -> TestResult:
+        if name == "base":
+            known.add_base(result)
+        elif name != "series":
+            result = known.excuse(result)
+        return replace(result, name=f"{name}: {result.name}")
+
     for number, (name, module) in enumerate(machine.modules.items(), 1):
         say(f"{name}, {number} of {len(machine.modules)}")
-        found = [each for each in _outcomes(_selftests(guests, module, kselftests())) if isinstance(each, TestResult)]
-        if name == "base":
-            for each in found:
-                known.add_base(each)
-            continue
-        if name == "series":
-            known = KnownFailures()
-        for each in found:
-            judged = replace(known.excuse(each), name=f"{name}: {each.name}")
-            say_outcome(judged, suite.earlier)
-            if judged.counts != each.counts:
-                say(f"{name}: {each.name} {WHY}")
-            outcomes.append(judged)
+        found = suite.outcomes(_selftests(guests, module, kselftests(), partial(judge, name)))
+        outcomes += found if name != "base" else []
     return suite.close(outcomes)
 
 
 def mutants(machine: Machine, wanted: Sequence[Mutant]) -> Counts:
     """Run each mutant against the tests that must catch it."""
     suite = _suite(machine, "mutants", quick=True)
-    return suite.run(_mutants(suite.guests, machine, wanted))
+    return suite.run(_mutants(suite, wanted))
 
 
 def test_queue(
@@ -184,15 +171,12 @@ def test_queue(
 
     `volumes`: the cryptsetup tree with BitLocker volumes.
     """
-    suite = _suite(machine, "test", quick=True)
-    suite = replace(suite, guests=replace(suite.guests, cryptsetup=cryptsetup))
+    suite = _suite(machine, "test", quick=True, cryptsetup=cryptsetup)
     jobs: list[Job] = []
     if cryptsetup:  # the longest jobs come first, so that the last ones end together
         jobs += _of_cryptsetup(suite.guests, machine, _without(excluded, cryptsetup_tests()))
     jobs += _selftests(suite.guests, machine.modules["series"], _without(excluded, kselftests()))
-    jobs += _advice(suite, volumes)
-    jobs += _mutants(suite.guests, machine, sample, excluded)
-    return suite.run(jobs)
+    return suite.run([*jobs, *_advice(suite, volumes), *_mutants(suite, sample, excluded)])
 
 
 def test_fixes(
@@ -205,10 +189,11 @@ def test_fixes(
     tests = _without(excluded, kselftests())
     finding = tuple(test for test in tests if Path(test).name in found_by)
     on_series = [test for test in tests if test in finding or group_of(test) == IN_TREE]
-    jobs = _advice(suite, volumes) if volumes else []
-    jobs += _selftests(suite.guests, machine.modules["series"], on_series)
-    jobs += _mutants(suite.guests, machine, [Mutant("base", machine.tree.path, finding)])
-    return suite.run(jobs)
+    jobs = [
+        *(_advice(suite, volumes) if volumes else []),
+        *_selftests(suite.guests, machine.modules["series"], on_series),
+    ]
+    return suite.run([*jobs, *_mutants(suite, [Mutant("base", machine.tree.path, finding)])])
 
 
 def test_stacked(machine: Machine, excluded: Sequence[str] = ()) -> Counts:
@@ -226,50 +211,49 @@ def _advice(suite: Suite, cryptsetup: BaseTree) -> list[Job]:
     """advise in a guest on the base, and on the released driver where there is one."""
     volumes = bitlocker_volumes(cryptsetup, suite.guests.out)
 
-    def job(module: Module) -> Job:
+    def run(module: Module) -> list[Outcome]:
         guests = replace(suite.guests, cryptsetup=None, out=suite.guests.out / f"advise-{module.name}")
-        return lambda: [replace(run_advice(guests, module, volumes), name=f"advise_on_{module.name}")]
+        return [replace(run_advice(guests, module, volumes).outcome, name=f"advise on {module.name}")]
 
     modules = suite.machine.modules
-    return [job(modules[name]) for name in ("base", "released") if name in modules]
+    return [partial(run, modules[name]) for name in ("base", "released") if name in modules]
 
 
-def _mutants(guests: Guests, machine: Machine, wanted: Sequence[Mutant], excluded: Sequence[str] = ()) -> list[Job]:
+def _mutants(suite: Suite, wanted: Sequence[Mutant], excluded: Sequence[str] = ()) -> list[Job]:
     """A guest for each mutant and each test that must catch it."""
 
-    def job(mutant: Mutant, test: str) -> Job:
-        return lambda: [run_mutant(guests, machine.modules[mutant.name], test)]
+    def run(mutant: Mutant, test: str) -> list[Outcome]:
+        return [run_mutant(suite.guests, suite.machine.modules[mutant.name], test)]
 
-    return [job(mutant, test) for mutant in wanted for test in mutant.tests if not is_named(test, excluded)]
+    return [partial(run, mutant, test) for mutant in wanted for test in _without(excluded, mutant.tests)]
 
 
-def _selftests(guests: Guests, module: Module, tests: Sequence[str]) -> list[Job]:
+def _selftests(
+    guests: Guests, module: Module, tests: Sequence[str], judge: Judge | None = None, seconds: float = 0.0
+) -> list[Job]:
     """The kselftests `tests` as jobs of one guest each, for tests that need the same boot options.
 
     The rarest boot options come first, and a guest gets PER_GUEST tests at most, so that the last jobs end together.
+    `judge` changes the results; without it, tests must run on the series unless the kernel lacks what they need.
     """
     by_boot: dict[tuple[int, tuple[str, ...]], list[str]] = {}
     for test in tests:
-        by_boot.setdefault(guests.boot(test), []).append(test)
+        by_boot.setdefault(guests.boot_options(test), []).append(test)
     # User-Mode Linux boots fast. Without instructions for AES a test can also change the ciphers of the next one.
     per_guest = 1 if guests.kernel.arch == USER_MODE else PER_GUEST["quick" if guests.quick else "full"]
     parts = []
     for alike in sorted(by_boot.values(), key=len):
         count = -(-len(alike) // per_guest)
         parts += [alike[number::count] for number in range(count)]
-    seconds = QUICK_SECONDS if guests.quick else FULL_SECONDS
-    lacking = get_target(guests.kernel.target).lacking(guests.kernel.flavour) if module.name == "series" else None
+    seconds = seconds or (QUICK_SECONDS if guests.quick else FULL_SECONDS)
+    if judge is None and module.name == "series":
+        judge = partial(excuse_lacking, get_target(guests.kernel.target).lacking(guests.kernel.flavour))
 
-    def job(number: int, part: Sequence[str]) -> Job:
+    def run(number: int, part: Sequence[str]) -> list[Outcome]:
         own = replace(guests, out=guests.out / f"{module.name}-{number}", on_line=_line_printer())
+        return [(judge(each) if judge else each).outcome for each in own.run(module, part, seconds)]
 
-        def run() -> list[TestResult]:
-            found = own.run(module, part, seconds)
-            return found if lacking is None else [excuse_lacking(lacking, each) for each in found]
-
-        return run
-
-    return [job(number, part) for number, part in enumerate(parts)]
+    return [partial(run, number, part) for number, part in enumerate(parts)]
 
 
 def excuse_lacking(lacking: Sequence[str], found: TestResult) -> TestResult:
@@ -288,19 +272,15 @@ def _of_cryptsetup(guests: Guests, machine: Machine, tests: Sequence[str]) -> li
     These guests have memory for the hashing of passphrases, and a kernel with its default settings.
     """
     guests = replace(guests, kernel_args=(), memory="3G")
-    seconds = QUICK_SECONDS if guests.quick else FULL_SECONDS
 
-    def job(variant: str, part: Sequence[str]) -> Job:
+    def run(variant: str, part: Sequence[str]) -> list[Outcome]:
         own = replace(guests, out=guests.out / f"cryptsetup-{variant}")
-
-        def run() -> list[TestResult]:
-            return [replace(each, must_run=True) for each in own.run(machine.modules[variant], part, seconds)]
-
-        return run
+        found = own.run(machine.modules[variant], part, QUICK_SECONDS if guests.quick else FULL_SECONDS)
+        return [replace(each, must_run=True).outcome for each in found]
 
     without = [test for test in tests if group_of(test) == WITHOUT_QUEUE]
     others = [test for test in tests if test not in without]
-    return [job(variant, part) for variant, part in (("series", others), ("base", without)) if part]
+    return [partial(run, variant, part) for variant, part in (("series", others), ("base", without)) if part]
 
 
 def _line_printer() -> Callable[[str], None]:

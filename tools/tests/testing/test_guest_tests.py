@@ -12,7 +12,7 @@ from guests import make_guests, make_kernel, make_tests, module, run_tests, stan
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.guests.kernel_log import find_warnings
 from dmcrypt_inline.kernels.build import USER_MODE, Kernel
-from dmcrypt_inline.testing import files, guest_tests, mutants, results
+from dmcrypt_inline.testing import files, guest_tests, mutants
 from dmcrypt_inline.testing.ktap import parse
 from dmcrypt_inline.trees.targets import DEFAULT, get_target
 
@@ -66,7 +66,7 @@ def test_what_a_test_provokes_is_no_warning(tmp_path: Path, monkeypatch: pytest.
 def test_a_test_counts_for_what_it_did(
     text: str, status: int | None, warning: str, counts: tuple[int, int, int], found_defect: bool
 ) -> None:
-    result = results.TestResult("name", parse(text), status, find_warnings(warning))
+    result = guest_tests.TestResult("name", parse(text), status, find_warnings(warning))
     assert (result.counts.passed, result.counts.failed, result.counts.skipped) == counts
     assert result.found_defect == found_defect
 
@@ -204,20 +204,19 @@ def test_what_catches_a_mutant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, test: str, said: str, found: str
 ) -> None:
     report, file = parse(said), test.partition(":")[0]
-    result = results.TestResult(file, report, report.exit_status, find_warnings(said))
+    result = guest_tests.TestResult(file, report, report.exit_status, find_warnings(said))
     monkeypatch.setattr(guest_tests.Guests, "run", lambda _self, _module, tests, _: [result][: tests == [file]])
     guests = make_guests(make_kernel(tmp_path), tmp_path, monkeypatch, "")
     tried = mutants.run_mutant(guests, module(tmp_path, "wrong"), test)
-    assert (tried.caught, tried.test) == (bool(found), Path(test).name)
-    assert not found or tried.found == found
-    assert tried.counts.failed == (0 if found else 1)
+    assert (tried.counts.passed, tried.counts.failed) == (1, 0) if found else (0, 1)
+    assert not found or tried.details == found
 
 
 @pytest.mark.parametrize(
     ("text", "status"), [("1..0 # SKIP no fio\n", 4), ("1..2\nok 1 a\nok 2 b # SKIP no null_blk\n", 0)]
 )
 def test_a_skip_of_what_could_have_run_is_a_failure(text: str, status: int) -> None:
-    skipped = results.TestResult("dm-crypt/a", parse(text), status, ())
+    skipped = guest_tests.TestResult("dm-crypt/a", parse(text), status, ())
     assert (skipped.counts.failed, skipped.counts.skipped) == (0, 1)
     must = replace(skipped, must_run=True)
     assert must.counts.failed == 1

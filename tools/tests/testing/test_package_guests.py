@@ -10,7 +10,7 @@ import pytest
 
 from dmcrypt_inline.common.counts import Counts
 from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.testing.package_guests import QUESTIONS, Boot, answer, judge, newest
+from dmcrypt_inline.testing.package_guests import QUESTIONS, SECURE_BOOT, Boot, answer, judge, newest, set_secure_boot
 
 LISTING = "/2/040755/0/0/./4096/\n" + "".join(
     f"/12/100644/0/0/{name}/1/\n"
@@ -21,17 +21,17 @@ LISTING = "/2/040755/0/0/./4096/\n" + "".join(
 @pytest.mark.parametrize(
     ("steps", "said", "counts"),
     [
-        (("ours",), "begin of ours\nok: a\nend of ours\n", (1, 0)),
-        (("ours",), "begin of ours\r\nok: a\r\nnot ok: b\r\nend of ours\r\n", (1, 1)),
-        (("ours", "remove"), "begin of ours\nok: a\nend of ours\n", (1, 1)),
-        (("ours",), "begin of ours\nend of ours\n", (0, 1)),
-        (("ours",), "begin of ours\nbegin of ours\nok: a\nend of ours\n", (1, 1)),
+        (("patched",), "begin of patched\nok: a\nend of patched\n", (1, 0)),
+        (("patched",), "begin of patched\r\nok: a\r\nnot ok: b\r\nend of patched\r\n", (1, 1)),
+        (("patched", "remove"), "begin of patched\nok: a\nend of patched\n", (1, 1)),
+        (("patched",), "begin of patched\nend of patched\n", (0, 1)),
+        (("patched",), "begin of patched\nbegin of patched\nok: a\nend of patched\n", (1, 1)),
         (("cut_placed",), "begin of cut_placed\nok: a\n", (2, 0)),
-        (("ours", "cut_placed"), "begin of ours\nok: a\nend of ours\nbegin of cut_placed\n", (2, 0)),
+        (("patched", "cut_placed"), "begin of patched\nok: a\nend of patched\nbegin of cut_placed\n", (2, 0)),
         (("cut_placed",), "begin of cut_placed\nok: a\nend of cut_placed\n", (1, 1)),
         (("cut_placed",), "begin of cut_placed\nok: a\nend of this boot\n", (1, 1)),
         (("cut_placed",), "", (0, 1)),
-        (("ours",), "", (0, 1)),
+        (("patched",), "", (0, 1)),
     ],
 )
 def test_a_step_has_to_come_to_its_end(steps: tuple[str, ...], said: str, counts: tuple[int, int]) -> None:
@@ -39,16 +39,16 @@ def test_a_step_has_to_come_to_its_end(steps: tuple[str, ...], said: str, counts
 
 
 @pytest.mark.parametrize(
-    ("said", "console", "shut"),
+    ("said", "console", "closed"),
     [
         ("BdsDxe: starting\n", "Loading of module with unavailable key is rejected\nreboot\n", True),
         ("BdsDxe: starting\n", "dracut: nothing of a key\n", False),
-        ("begin of shut\n", "Loading of module with unavailable key is rejected\n", False),
+        ("begin of locked_out\n", "Loading of module with unavailable key is rejected\n", False),
         ("end of this boot\n", "Loading of module with unavailable key is rejected\n", False),
     ],
 )
-def test_a_root_is_shut_when_the_kernel_refuses_ours(said: str, console: str, shut: bool) -> None:
-    assert (judge("a test", Boot(("shut",)), said, console).failed == 0) is shut
+def test_a_root_stays_closed_when_the_kernel_rejects_the_module(said: str, console: str, closed: bool) -> None:
+    assert (judge("a test", Boot(("locked_out",)), said, console).failed == 0) is closed
 
 
 def test_skips_of_a_kselftest_are_no_case() -> None:
@@ -57,7 +57,7 @@ def test_skips_of_a_kselftest_are_no_case() -> None:
     assert judge("a test", Boot(("kselftests",)), said, "") == Counts(1, 2, 1)
 
 
-def test_half_a_kselftest_is_none() -> None:
+def test_an_incomplete_kselftest_has_failed() -> None:
     said = "begin of kselftests\nTAP version 13\n1..3\nok 1 a\n\nok: kselftest table\nend of kselftests\n"
     assert judge("a test", Boot(("kselftests",)), said, "") == Counts(2, 1, 0)
 
@@ -68,8 +68,20 @@ def test_a_panic_is_no_power_cut() -> None:
 
 def test_the_newest_kernel_with_an_initramfs_is_started() -> None:
     assert newest(LISTING, "") == "6.12.118"
-    with pytest.raises(UserError, match="initramfs"):
+    with pytest.raises(UserError):
         newest(LISTING, "7.3")
+
+
+@pytest.mark.parametrize("on", [False, True])
+def test_secure_boot_is_turned_on_and_off(tmp_path: Path, on: bool) -> None:
+    variables = tmp_path / "variables"
+    variables.write_bytes(b"a" + SECURE_BOOT + b"\x07z")
+    set_secure_boot(variables, on)
+    assert variables.read_bytes() == b"a" + SECURE_BOOT + bytes([on]) + b"z"
+    for other in (b"no such variable", SECURE_BOOT):
+        variables.write_bytes(other)
+        with pytest.raises(UserError):
+            set_secure_boot(variables, on)
 
 
 def test_each_question_is_answered_once_and_in_order(tmp_path: Path) -> None:
