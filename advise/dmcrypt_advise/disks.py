@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from .system import System
 
 VIRTUAL = ("vd", "xvd")  # the hypervisor may report any value as "rotational"
+HYPERVISORS = ("VMware", "QEMU", "VBOX", "Msft")  # vendors of SCSI disks
 MEMORY = ("ram", "zram", "null_blk", "nullb", "pmem")
 
 
@@ -23,11 +24,17 @@ class Disk:
     zoned: bool
     scheduler: str
     transport: str
+    vendor: str = ""
 
     @property
     def virtual(self) -> bool:
         """True for a disk of a hypervisor."""
-        return self.name.startswith(VIRTUAL)
+        return self.name.startswith(VIRTUAL) or self.vendor in HYPERVISORS
+
+    @property
+    def unreliable(self) -> str:
+        """The kind of the disk if its "rotational" can be wrong."""
+        return "virtual" if self.virtual else "a USB disk" if self.transport == "usb" else ""
 
     @property
     def description(self) -> str:
@@ -91,6 +98,7 @@ def read_disk(system: System, name: str, transport: str = "") -> Disk:
         zoned=zoned not in ("", "none"),
         scheduler=scheduler.partition("[")[2].partition("]")[0],
         transport=transport,
+        vendor=system.word(f"/sys/block/{name}/device/vendor"),
     )
 
 
@@ -126,6 +134,6 @@ def used_for(system: System, node: str, name: str) -> str:
 
 
 def _transports(system: System) -> dict[str, str]:
-    """The transport of each disk as lsblk prints it: nvme, sata, usb, virtio. Only for the screen."""
+    """The transport of each disk as lsblk prints it: nvme, sata, usb, virtio."""
     output = system.ask(("lsblk", "--nodeps", "--noheadings", "--output", "NAME,TRAN"), "transport of the disks") or ""
     return {words[0]: words[1] for line in output.splitlines() if len(words := line.split()) > 1}

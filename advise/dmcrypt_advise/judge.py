@@ -17,7 +17,7 @@ SET, TAKE_BACK, FIX_FIRST = "set", "take back", "get a kernel fix first"
 LEAVE, DONE, CANNOT_TELL = "leave", "nothing to do", "cannot tell"
 BIG = 4096  # bytes of the sectors inside today's disks
 MOST_ARGUMENTS = 10
-SETS_FLAGS_ITSELF = re.compile(r"[-.](cachyos|zen)")
+SETS_FLAGS_ITSELF = re.compile(r"[-.](cachyos|zen|liquorix|lqx)")
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def hindrance(found: MappingFacts) -> tuple[str, str] | None:
 
 
 def forced_flags(found: MappingFacts, facts: Facts) -> frozenset[str]:
-    """The flags that the kernel sets by itself: one on zoned disks, both always in kernels of CachyOS and zen."""
+    """The flags that the kernel sets by itself: one on zoned disks, both always in the kernels of SETS_FLAGS_ITSELF."""
     flags = {WRITE} if any(disk.zoned for disk in found.stack.disks) else set()
     not_stored = (found.mapping.active or frozenset()) - found.stored.anywhere
     if SETS_FLAGS_ITSELF.search(facts.kernel.release) and not_stored >= set(FLAGS):
@@ -180,9 +180,9 @@ def _medium(found: MappingFacts) -> tuple[list[str], frozenset[str]]:
     disks = found.stack.disks
     reasons = []
     for disk in disks:
-        if disk.rotational and disk.virtual:
-            text = f"{disk.name} is virtual and says that it rotates, as many hypervisors say of any disk"
-            reasons.append(f"{text}: if the disk is flash, run --measure {found.mapping.name}")
+        if disk.rotational and disk.unreliable:
+            text = f"{disk.name} is {disk.unreliable} and says that it rotates, as flash often does there"
+            reasons.append(f"{text}: if you know that it is flash, measure: --measure {found.mapping.name}")
         elif disk.rotational:
             text = f"{disk.name} rotates: users report that the flags slow large reads on such disks"
             reasons.append(f"{text}; this project did not measure it")
@@ -231,7 +231,7 @@ def _fix(defect: Defect, facts: Facts) -> str:
         return f'{text}: the patch "{defect.patch}" of this project fixes it' if defect.patch else text
     text = f"fixed in {defect.fixed_in}"
     if facts.kernel.distribution and (title := (defect.commits or ("",))[0].partition(" ")[2]):
-        text += f'; the distribution may have added the fix: look for "{title}" in the changelog of the kernel'
+        text += f'; the kernel of a distribution may have it too: look for "{title}" in its changelog'
     return text
 
 

@@ -10,9 +10,11 @@ from .system import System
 
 FLAGS_SINCE, FLAGS_SINCE_TARGET = (5, 9), (1, 22)  # the first versions of Linux and of its dm-crypt with the flags
 # Release names of kernels whose number is only that of the source they started from: Red Hat, Amazon, openEuler,
-# Anolis, Alibaba, SUSE, Oracle.
-FROZEN = re.compile(r"\.(el|amzn|oe|an|al)\d|-1[56]\d{4}\.|\.uek\b|\.\d+-lp\d")
-DISTRIBUTION = re.compile(r"[-.](fc\d+|arch\d|generic|amd64|default|cachyos|zen)")
+# Anolis, Alibaba, Kylin, SUSE, Oracle.
+FROZEN = re.compile(r"\.(el|amzn|oe|an|al|ky)\d|-1[56]\d{4}\.|\.uek\b|\.\d+-lp\d")
+DISTRIBUTION = re.compile(r"[-.](fc\d+|arch\d|generic|amd64|default|pve|cachyos|zen)")
+# Debian and its derivatives end /proc/version with name, package version and date; the version may have an epoch.
+PACKAGE = re.compile(r"#\d+ .* [A-Za-z]+ (?:\d+:)?(\d+\.\d+\.\d+)-\S+ \(\d{4}-")
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ def running_kernel(system: System, *, dm_crypt: bool) -> RunningKernel:
     """Read the kernel's version, and if `dm_crypt` is in use its target version."""
     release = system.word("/proc/sys/kernel/osrelease")
     # Debian's and Ubuntu's release name has the number of the ABI in place of the version's last number.
-    debian = re.search(r"#\d+ .*Debian (\d+\.\d+\.\d+)-", system.word("/proc/version"))
+    debian = PACKAGE.search(system.word("/proc/version"))
     ubuntu = re.fullmatch(r"Ubuntu \S+ (\d+\.\d+\.\d+)", system.word("/proc/version_signature"))
     source = debian or ubuntu
     version = version_numbers(source[1] if source else release)

@@ -22,7 +22,7 @@ OPTIONS = {
     ),
     READ: ("--perf-no_read_workqueue", "no-read-workqueue", "no-read-workqueue"),
     WRITE: ("--perf-no_write_workqueue", "no-write-workqueue", "no-write-workqueue"),
-    "high_priority": ("--perf-high_priority", "high-priority", ""),
+    "high_priority": ("--perf-high_priority", "high_priority", ""),
 }
 TYPES = ("LUKS1", "LUKS2", "PLAIN", "BITLK", "TCRYPT", "LOOPAES", "FVAULT2")
 
@@ -116,7 +116,7 @@ def open_mappings(system: System) -> list[Mapping]:
 
 def parse_uuid(uuid: str) -> tuple[str, str]:
     """Type and UUID of the header from the dm UUID that cryptsetup gives a mapping: CRYPT-LUKS2-<32 digits>-name."""
-    words = uuid.split("-")
+    words = uuid.replace("-OPAL-", "-", 1).split("-")
     if len(words) < 3 or words[0] != "CRYPT" or words[1] not in TYPES:
         return "", ""
     digits = words[2] if re.fullmatch(r"[0-9a-f]{32}", words[2]) else ""

@@ -88,6 +88,8 @@ def test_the_screen_of_a_machine(path: Path, tmp_path: Path) -> None:
         ({"1 allow_discards": "1 integrity:32:aead", "6.1.119-1": "7.3.4-1"}, SET, {WRITE}),
         ({"(no flags)\n\nData": "(no flags)\nRequirements:\tonline-reencrypt\n"}, LEAVE, set()),
         ({"Flags:       \t(no flags)": "Flags:       \tno-journal"}, LEAVE, set()),
+        ({"Flags:       \t(no flags)": "Flags:       \thigh_priority"}, SET, {WRITE}),
+        ({"(no flags)\n\nData": "(no flags)\nRequirements:\topal\n", "LUKS2-1": "LUKS2-OPAL-1"}, SET, {WRITE}),
         ({"luksDump /dev/nvme0n1p3": "other"}, CANNOT_TELL, set()),
         ({"UUID:          \t1": "UUID:          \t9"}, CANNOT_TELL, set()),
     ],
@@ -103,7 +105,7 @@ def test_the_verdict_follows_what_is_found(
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"(no flags)\n\nData": "no-read-workqueue\nRequirements:\topal\n"}, "opal"),
+        ({"(no flags)\n\nData": "no-read-workqueue\nRequirements:\tonline-reencrypt\n"}, "online-reencrypt"),
         ({"Flags:       \t(no flags)": "Flags:       \tno-journal"}, "no-journal"),
         ({"luks,discard": "luks,header=/boot/h"}, "header could not be read"),
     ],
@@ -134,6 +136,7 @@ ZEN = {
     [
         (ZEN, LEAVE, set()),
         ({**ZEN, "6.17.1-zen1-1-zen": "6.17.1-2-cachyos"}, LEAVE, set()),
+        ({**ZEN, "6.17.1-zen1-1-zen": "7.0.14-2-liquorix-amd64"}, LEAVE, set()),
         ({**ZEN, "__xts-aes-aesni": "other"}, FIX_FIRST, set()),
         ({**ZEN, "__xts-aes-aesni": "other", "queue/rotational <==\n0": "queue/rotational <==\n1"}, FIX_FIRST, set()),
         ({**ZEN, "__xts-aes-aesni": "other", "(no flags)": "no-read-workqueue"}, TAKE_BACK, {READ, WRITE}),
@@ -300,6 +303,9 @@ def test_the_version_of_a_distribution_s_kernel_is_that_of_its_source(tmp_path: 
     red_hat = looking.look(machine("rhel-9-server", tmp_path / "c")).kernel
     assert (red_hat.version, red_hat.exact) == ((5, 14), False)
     assert version_numbers("6.8.0-rc1") == (6, 8)
+    for build in ("Parrot 6.1.15-1parrot1 (2023-04-25)", "Debian 1:6.1.15-1+rpt3 (2024-10-08)"):
+        system = machine(LAPTOP, tmp_path / build, {"Debian 6.1.119-1 (2024-11-22)": build})
+        assert (looking.look(system).kernel.version, looking.look(system).kernel.distribution) == ((6, 1, 15), True)
 
 
 @pytest.mark.parametrize(
@@ -313,6 +319,7 @@ def test_the_version_of_a_distribution_s_kernel_is_that_of_its_source(tmp_path: 
         ("5.10.134-13.an8.x86_64", "1.23.0", False),
         ("5.10.134-16.al8.x86_64", "1.23.0", False),
         ("5.10.102-99.473.amzn2.x86_64", "1.23.0", False),
+        ("6.6.0-32.7.v2505.ky11.x86_64", "1.24.0", False),
         ("5.4.0-vendor", "1.22.0", False),
         ("5.4.0-vendor", "1.20.0", True),
     ],
