@@ -47,7 +47,7 @@ class UnsupportedError(Exception):
     """This kernel cannot do one part; the others can be measured."""
 
 
-def run(*argv: str) -> str:
+def call(*argv: str) -> str:
     """Run a program and return its output. Raises MeasuringError when it fails."""
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -60,7 +60,7 @@ def cell_order(runs: Sequence[Sequence[str]], number: int) -> list[Sequence[str]
     return list(runs if number % 2 else reversed(runs))
 
 
-def table(part: Mapping[str, Any], mode: str, node: str, sectors: int) -> str:
+def crypt_table(part: Mapping[str, Any], mode: str, node: str, sectors: int) -> str:
     """The mapping's table. With a cipher it is that of a LUKS2 volume, whose header comes first."""
     options = [*MODES[mode]]
     options += [f"sector_size:{part['sector_size']}"] if part["sector_size"] != 512 else []
@@ -79,7 +79,7 @@ def check_table(shown: str, wanted: str) -> None:
         raise MeasuringError(f"the mapping has the options {found}, expected {asked}")
 
 
-def figures(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def fio_samples(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The samples in fio's JSON document, one for each group of jobs; `latency_us` maps percentiles to microseconds.
 
     Raises ValueError when a job failed or moved no data.
@@ -129,12 +129,12 @@ def opened(device: str) -> Iterator[str]:
     """
     kind, *settings = device.split()
     if kind == BRD:
-        run("modprobe", "brd", "rd_nr=1", f"rd_size={SIZE >> 10}")
+        call("modprobe", "brd", "rd_nr=1", f"rd_size={SIZE >> 10}")
         yield filled("/dev/ram0")
-        run("rmmod", "brd")
+        call("rmmod", "brd")
     elif kind == "null_blk":
         place = Path("/sys/kernel/config/nullb") / NAME
-        run("modprobe", "null_blk", "nr_devices=0")
+        call("modprobe", "null_blk", "nr_devices=0")
         yield filled(_null_blk(place, dict(setting.split("=") for setting in settings)))
         (place / "power").write_text("0")
         place.rmdir()
@@ -147,7 +147,7 @@ def opened(device: str) -> Iterator[str]:
 
 def filled(node: str) -> str:
     """The node again, once every page of the device is written: the first write of a RAM disk's page is slower."""
-    run("dd", "if=/dev/zero", f"of={node}", "bs=1M", f"count={SIZE >> 20}", "conv=fsync", "status=none")
+    call("dd", "if=/dev/zero", f"of={node}", "bs=1M", f"count={SIZE >> 20}", "conv=fsync", "status=none")
     return node
 
 
@@ -229,9 +229,9 @@ class Program:
         """Load the module of this variant in place of the one that is loaded; "" for none."""
         if variant != self.loaded:
             if self.loaded:
-                run("rmmod", "dm_crypt")
+                call("rmmod", "dm_crypt")
             if variant:
-                run("insmod", str(self.place / self.order["modules"][variant]))
+                call("insmod", str(self.place / self.order["modules"][variant]))
             self.loaded = variant
 
     def _cell(self, part: Mapping[str, Any], variant: str, mode: str, node: str, number: int) -> None:
@@ -239,16 +239,16 @@ class Program:
             self._fio(part, variant, mode, node, number)
             return
         self._load(variant)
-        wanted = table(part, mode, node, int(run("blockdev", "--getsz", node)))
+        wanted = crypt_table(part, mode, node, int(call("blockdev", "--getsz", node)))
         try:
-            run("dmsetup", "create", NAME, "--table", wanted)
+            call("dmsetup", "create", NAME, "--table", wanted)
         except MeasuringError as error:
             if variant in self.order["optional"]:
                 raise UnsupportedError(f"{variant} does not know the mode {mode}") from error
             raise
-        check_table(run("dmsetup", "table", NAME), wanted)
+        check_table(call("dmsetup", "table", NAME), wanted)
         self._fio(part, variant, mode, f"/dev/mapper/{NAME}", number)
-        run("dmsetup", "remove", "--retry", NAME)
+        call("dmsetup", "remove", "--retry", NAME)
 
     def _fio(self, part: Mapping[str, Any], variant: str, mode: str, node: str, number: int) -> None:
         """Run fio on the node and write down its samples."""
@@ -257,10 +257,10 @@ class Program:
         os.environ.update(DEVICE=node, RUNTIME=f"{part['seconds'] * 1000:.0f}ms")
         sections = [f"--section={name}" for name in part["sections"]]
         before = kernel_cpu()
-        run("fio", "--output-format=json", f"--output={output}", *sections, str(self.place / "fio" / part["jobs"]))
+        call("fio", "--output-format=json", f"--output={output}", *sections, str(self.place / "fio" / part["jobs"]))
         kernel = spent(before, kernel_cpu())
         text = output.read_text()
-        samples = list(figures(json.loads(text[text.index("{") :])))  # fio's warnings come first
+        samples = list(fio_samples(json.loads(text[text.index("{") :])))  # fio's warnings come first
         cell = {"workload": part["workload"], "setting": part["setting"], "variant": variant, "mode": mode}
         with (self.results / "samples.jsonl").open("a") as sink:
             for sample in samples:

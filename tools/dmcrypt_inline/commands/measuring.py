@@ -40,7 +40,7 @@ def demo(request: Request) -> int:
     say("== Throughput: RAM disk, null cipher, 4k, one job")
     path = measure(machine, get_plan("quick", DEMO_ROUNDS), "demo")
     say(f"\n{pages.text(path)}\n")
-    return pages.write(path)
+    return pages.write_report(path)
 
 
 def _show(machine: Machine, cryptsetup: Cryptsetup) -> None:

@@ -14,7 +14,7 @@ def report(request: Request, results: Path | None) -> int:
     """Write the page of the results named, or of the target's last benchmark."""
     results = results or pages.newest(request.kernel_target().name)
     enter_python_env()
-    return pages.write(results)
+    return pages.write_report(results)
 
 
 def figures(request: Request, results: Path | None) -> int:

@@ -20,7 +20,7 @@ Results = Mapping[str, Any]
 Sample = Mapping[str, Any]
 
 
-def read(path: Path) -> Results:
+def read_results(path: Path) -> Results:
     """The results in a file. Raises UserError when it is no results file of make bench."""
     try:
         found = json.loads(path.read_text())

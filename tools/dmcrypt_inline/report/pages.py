@@ -12,7 +12,7 @@ from ..common.progress import say, step
 from ..guests.guest import COUNTED
 from ..guests.runs import kept_runs
 from . import sectors, workloads
-from .cells import Results, read
+from .cells import Results, read_results
 from .tables import Section, markdown
 
 TEMPLATE = TOOLS / "report" / "report.html"
@@ -32,9 +32,9 @@ def newest(target: str) -> Path:
     return last
 
 
-def write(path: Path) -> int:
+def write_report(path: Path) -> int:
     """Write build/<target>/report/report.html, the target being that of the results; return an exit status."""
-    results = read(path)
+    results = read_results(path)
     target = str(results["environment"]["target"])
     if "/" in target or target.startswith("."):
         raise UserError(f"{path} names no target: {target}")
@@ -60,7 +60,7 @@ def page(results: Results) -> str:
 
 def text(path: Path) -> str:
     """The tables that compare, as Markdown."""
-    results = read(path)
+    results = read_results(path)
     notes, found = _content(results)
     lines = [f"{name}: {value}" for name, value in facts(results)]
     for section in found:
@@ -71,7 +71,7 @@ def text(path: Path) -> str:
 
 def _content(results: Results) -> tuple[Sequence[str], list[Section]]:
     if results["kind"] == "sectors":
-        return sectors.NOTES, sectors.sector_sections(results)
+        return sectors.SECTOR_NOTES, sectors.sector_sections(results)
     return workloads.NOTES, workloads.sections(results)
 
 

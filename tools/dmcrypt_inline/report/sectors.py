@@ -13,39 +13,39 @@ from .statistics import Spread, median_interval, spread
 from .tables import Chart, Section, Table, figure
 
 KIND = ("form", "instructions", "cipher", "sector", "flags")
-CPU, ELAPSED = "ns_per_512", "elapsed_per_512"
+CPU_TIME, ELAPSED = "ns_per_512", "elapsed_per_512"
 ALONE = ("raw", "api", "library")  # the disk, and the cipher through the crypto API and through the AES library
 FLAGS = {"read": "no_read", "write": "no_write", "inline": "both"}  # the words of sectors.sh
-NOTES = (
+SECTOR_NOTES = (
     "User-Mode Linux: times are those of this processor, without an emulator. Medians over the rounds; in brackets the "
     "distance of the quartiles in percent of the median.",
 )
-Cell = Mapping[str, Any]
+NativeCell = Mapping[str, Any]
 SIZES = {4096: "4k", 65536: "64k", 1 << 20: "1M"}
 
 
 def sector_sections(results: Results) -> list[Section]:
     """A section for each kind of mapping, or one for each cipher with the default path against the flags."""
-    cells: list[Cell] = results["cells"]
+    cells: list[NativeCell] = results["cells"]
     if any(cell["depth"] > 1 for cell in cells):
         return _default_path(cells)
-    found: dict[tuple[Any, ...], list[Cell]] = {}
+    found: dict[tuple[Any, ...], list[NativeCell]] = {}
     for cell in cells:
         found.setdefault(tuple(cell[name] for name in KIND), []).append(cell)
     return [_sector_section(kind, of, results["baseline"]) for kind, of in found.items()]
 
 
-def _load(cell: Cell) -> str:
+def _load(cell: NativeCell) -> str:
     return f"{SIZES[cell['size']]} {cell['direction']}"
 
 
-def _sector_section(kind: Sequence[Any], of: Sequence[Cell], baseline: str) -> Section:
+def _sector_section(kind: Sequence[Any], of: Sequence[NativeCell], baseline: str) -> Section:
     """Nanoseconds per 512 bytes, the ratios to the baseline, and a chart of the requests of 64k."""
     form, instructions, cipher, sector, flags = kind
     variants = list(dict.fromkeys(cell["variant"] for cell in of))
     loads: dict[str, dict[str, Sequence[float]]] = {}
     for cell in of:
-        loads.setdefault(_load(cell), {})[cell["variant"]] = cell[CPU]
+        loads.setdefault(_load(cell), {})[cell["variant"]] = cell[CPU_TIME]
     times = [[load, *(_spread(found[name]) for name in variants)] for load, found in loads.items()]
     compared = [name for name in variants if name not in (baseline, *ALONE)]
     ratios = [[load, *(_ratio(found[baseline], found[name]) for name in compared)] for load, found in loads.items()]
@@ -87,9 +87,9 @@ def _parts(loads: Mapping[str, Mapping[str, Sequence[float]]], variants: Sequenc
     return charts.stacks(panels, shown, "ns per 512 bytes")
 
 
-def _default_path(cells: Sequence[Cell]) -> list[Section]:
+def _default_path(cells: Sequence[NativeCell]) -> list[Section]:
     """The default path against the flags: speed, CPU time, and a chart over the requests in flight."""
-    found: dict[tuple[str, str, str], dict[str, dict[str, Cell]]] = {}
+    found: dict[tuple[str, str, str], dict[str, dict[str, NativeCell]]] = {}
     for cell in cells:
         if cell["variant"] not in ALONE:
             load = f"{_load(cell)}, {cell['threads']} x {cell['depth']}"
@@ -100,12 +100,12 @@ def _default_path(cells: Sequence[Cell]) -> list[Section]:
         rows = []
         for load, modes in loads.items():
             default = modes["default"]
-            cpu_s = [value * (1 << 21) / 1e9 for value in default[CPU]]
+            cpu_s = [value * (1 << 21) / 1e9 for value in default[CPU_TIME]]
             row = [load, _spread(default[ELAPSED]), figure(median(cpu_s))]
             for flags in FLAGS:
-                row += [_ratio(default[name], modes[flags][name]) for name in (ELAPSED, CPU)]
+                row += [_ratio(default[name], modes[flags][name]) for name in (ELAPSED, CPU_TIME)]
             rows.append(row)
-        heads = [head for name in FLAGS.values() for head in (f"{name}: speed", f"{name}: 1/CPU")]
+        heads = [head for name in FLAGS.values() for head in (f"{name}: speed", f"{name}: 1/CPU time")]
         columns = ["threads x in flight", "default: ns per 512 bytes", "default: CPU s/GiB", *heads]
         text = "Ratios to the default path; 2 is twice as fast, or half the CPU time. Two CPUs."
         if "nohlt" in form:
@@ -117,7 +117,7 @@ def _default_path(cells: Sequence[Cell]) -> list[Section]:
     return sections
 
 
-def _over_depth(loads: Mapping[str, Mapping[str, Cell]]) -> str:
+def _over_depth(loads: Mapping[str, Mapping[str, NativeCell]]) -> str:
     panels: dict[str, dict[str, dict[float, Spread]]] = {}
     for modes in loads.values():
         default, both = modes["default"], modes["inline"]

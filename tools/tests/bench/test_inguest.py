@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 
 from dmcrypt_inline.bench import inguest
-from dmcrypt_inline.bench.inguest import MeasuringError, cell_order, check_table, figures, kernel_cpu, spent, table
+from dmcrypt_inline.bench.inguest import (
+    MeasuringError,
+    cell_order,
+    check_table,
+    crypt_table,
+    fio_samples,
+    kernel_cpu,
+    spent,
+)
 
 FIO = json.loads(Path(__file__).with_name("fio.json").read_text())
 
@@ -24,7 +32,7 @@ def test_it_writes_nothing_outside_of_a_guest(tmp_path: Path) -> None:
 
 
 def test_the_samples_of_a_document_of_fio() -> None:
-    read, mixed = figures(FIO)
+    read, mixed = fio_samples(FIO)
     assert (read["load"], read["seconds"], read["bytes"], read["ios"]) == ("read-4k", 0.601, 592252928, 144593)
     assert read["latency_us"] == {"p50": 0.588, "p99": 1.256, "p99.9": 187.392}
     assert read["fio_cpu_s"] == pytest.approx(0.6 * (5.333333 + 16.166667) / 100)
@@ -35,7 +43,7 @@ def test_the_samples_of_a_document_of_fio() -> None:
 def test_a_job_that_failed_or_moved_nothing_is_no_sample(change: dict[str, Any]) -> None:
     document = {"jobs": [FIO["jobs"][0], {**FIO["jobs"][1], **change}]}
     with pytest.raises(ValueError, match="mixed"):
-        list(figures(document))
+        list(fio_samples(document))
 
 
 def test_every_second_round_runs_backwards() -> None:
@@ -46,9 +54,9 @@ def test_every_second_round_runs_backwards() -> None:
 
 def test_tables() -> None:
     null = {"cipher": "null", "sector_size": 512}
-    assert table(null, "default", "/dev/ram0", 1000) == "0 1000 crypt capi:ecb(cipher_null) - 0 /dev/ram0 0"
-    assert table(null, "no_read", "/dev/ram0", 1000).endswith("/dev/ram0 0 1 no_read_workqueue")
-    aes = table({"cipher": "aes-xts-plain64", "sector_size": 4096}, "both", "/dev/vda", 131072)
+    assert crypt_table(null, "default", "/dev/ram0", 1000) == "0 1000 crypt capi:ecb(cipher_null) - 0 /dev/ram0 0"
+    assert crypt_table(null, "no_read", "/dev/ram0", 1000).endswith("/dev/ram0 0 1 no_read_workqueue")
+    aes = crypt_table({"cipher": "aes-xts-plain64", "sector_size": 4096}, "both", "/dev/vda", 131072)
     words = aes.split()
     assert (words[1], words[3], len(words[4]), words[7]) == ("98304", "aes-xts-plain64", 128, "32768")
     assert words[8:] == ["3", "no_read_workqueue", "no_write_workqueue", "sector_size:4096"]

@@ -164,6 +164,6 @@ def test_the_last_results_are_reported(content: dict[str, Any], capsys: pytest.C
 def test_other_files_and_names_are_refused(tmp_path: Path) -> None:
     for content in ({}, {"schema": 2}, results((), kind="else"), results((), environment={})):
         with pytest.raises(UserError):
-            cells.read(write(tmp_path / "a.json", content))
+            cells.read_results(write(tmp_path / "a.json", content))
     outside = results(of_plan("quick"), environment={**ENVIRONMENT, "target": "../x"})
     assert cli.main(["report", "--results", str(write(tmp_path / "a.json", outside))]) == 1
