@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * For measuring only: bios of one size at a time, made in the kernel by one thread or
- * several, each with one in flight or several.
+ * For measuring only: one kernel thread or several submit bios of one size, each with one
+ * or several in flight.
  *
- * First every mapping is written and read in all sizes: what is on the disk is
- * compared with what the library's generic code makes of the data, what is read with
- * what was written. Then the mappings take turns: one sample of each in a round, in
- * an order that is turned from round to round. /proc/sectors has the samples, a line
- * each: round, what, read or write, bytes a request, threads, requests in flight of
- * each, bytes in all, nanoseconds that passed, nanoseconds of CPU of all CPUs.
+ * First the module writes and reads every mapping in all sizes. It compares the data on the
+ * disk with those of the library's generic code, and the data read with those written. Then
+ * each round takes one sample of each mapping; the order changes from round to round.
+ * /proc/sectors has a line for each sample: round, mapping, read or write, bytes of a request,
+ * threads, requests in flight of each thread, bytes in all, nanoseconds by the clock,
+ * nanoseconds of CPU time of all CPUs.
  *
- * "library" and "api" are the cipher alone, sector by sector on the same pages,
- * through the AES library and through the crypto API.
+ * "library" and "api" are the cipher alone, sector by sector on the same pages, through the
+ * AES library and through the crypto API.
  */
 #include <crypto/aes-xts.h>
 #include <crypto/skcipher.h>
@@ -33,7 +33,7 @@
 
 #define MOST 16 /* mappings */
 #define LARGEST SZ_1M
-#define REGION SZ_4M /* of the disk, passed through again and again, by each thread */
+#define REGION SZ_4M /* of the disk, which each thread reads or writes repeatedly */
 #define PAGES (LARGEST / PAGE_SIZE)
 #define THREADS 2
 #define DEEPEST 8
@@ -44,25 +44,25 @@ module_param_array(mapping, charp, &mappings, 0);
 MODULE_PARM_DESC(mapping, "names below /dev/mapper");
 static char *disk = "/dev/ram0";
 module_param(disk, charp, 0);
-MODULE_PARM_DESC(disk, "what they lie on");
+MODULE_PARM_DESC(disk, "the disk below the mappings");
 static char *key = "";
 module_param(key, charp, 0);
-MODULE_PARM_DESC(key, "for aes-xts-plain64, in hexadecimal digits; without it nothing is encrypted");
+MODULE_PARM_DESC(key, "for aes-xts-plain64, in hexadecimal digits; without a key nothing is encrypted");
 static int sector = 512;
 module_param(sector, int, 0);
 static int rounds = 61;
 module_param(rounds, int, 0);
 static char *cipher = "xts(aes)";
 module_param(cipher, charp, 0);
-MODULE_PARM_DESC(cipher, "what the crypto API calls it; no other than AES is asked of the library");
+MODULE_PARM_DESC(cipher, "the name in the crypto API; the library is measured with AES only");
 static int threads[MOST] = { 1 }, depth[MOST] = { 1 };
 static int loads = 1;
 module_param_array(threads, int, &loads, 0);
 module_param_array(depth, int, &loads, 0);
-MODULE_PARM_DESC(depth, "requests in flight of each thread, as many values as threads has");
+MODULE_PARM_DESC(depth, "requests in flight of each thread, a value for each value of threads");
 static int span;
 module_param(span, int, 0);
-MODULE_PARM_DESC(span, "milliseconds that a sample takes; 0: as long as a few MiB take");
+MODULE_PARM_DESC(span, "milliseconds of a sample; 0: the time of a few MiB");
 
 static const int sizes[] = { SZ_4K, SZ_64K, SZ_1M };
 
@@ -98,7 +98,7 @@ static struct skcipher_request *request;
 
 long syscall(long number, ...); /* the host's, which User-Mode Linux exports */
 
-static int host_threads[NR_CPUS]; /* that the CPUs are, by their numbers there */
+static int host_threads[NR_CPUS]; /* the host's thread number of each CPU */
 
 static void know_host_thread(void *unused)
 {
@@ -106,8 +106,8 @@ static void know_host_thread(void *unused)
 }
 
 /*
- * CPU time of all CPUs: not what other processes of the host take meanwhile. The clock of
- * the whole process is late by up to a tick of the host for each thread but the caller's.
+ * CPU time of all CPUs, without that of other processes of the host. The host's clock of the
+ * complete process would be late by up to a tick for each thread except the caller's.
  */
 static u64 cpu_ns(void)
 {
@@ -217,7 +217,7 @@ static int same(const u8 *as, int size)
 	return 0;
 }
 
-/* What subject writes is what the generic code makes of it, and it can read it. */
+/* Check that subject writes the data that the generic code writes, and that it reads them back. */
 static int proved(const struct subject *subject, int size, u64 at)
 {
 	u8 *plain = vmalloc(size), *expected = vmalloc(size);
@@ -236,7 +236,7 @@ static int proved(const struct subject *subject, int size, u64 at)
 	}
 	fpu_forbidden = false;
 	fill(plain, size);
-	if (key_size && !aes) { /* generic as it is */
+	if (key_size && !aes) { /* this one is generic anyway */
 		r = cipher_alone(false, true, size, at);
 		for (i = 0; i < size; i += PAGE_SIZE)
 			memcpy(expected + i, page_address(pages[i / PAGE_SIZE]), PAGE_SIZE);
@@ -244,7 +244,7 @@ static int proved(const struct subject *subject, int size, u64 at)
 	}
 	r = one(subject, true, size, at);
 	if (!r && subject->file) {
-		r = same(plain, size); /* what is written stays as it was */
+		r = same(plain, size); /* a write must not change its data */
 		if (!r)
 			r = one(&subjects[0], false, size, at);
 	}
@@ -275,7 +275,7 @@ static int prove(void)
 	return r;
 }
 
-/* What each thread does in a sample: so many requests, and more until then. */
+/* The work of each thread in a sample: at least so many requests, and until this time. */
 static struct {
 	const struct subject *subject;
 	bool write;
@@ -285,7 +285,7 @@ static struct {
 static struct work_struct helpers[THREADS];
 static int results[THREADS], passed[THREADS];
 
-/* Requests are waited for in the order in which they were submitted. */
+/* Wait for the requests in the order in which they were submitted. */
 static void pass(int thread)
 {
 	u64 region = max_t(u64, REGION, work.depth * work.size);
@@ -360,7 +360,7 @@ static int measure(void)
 			for (write = 0; write < 2; write++)
 				for (load = 0; load < loads; load++)
 					for (s = 0; s < count && !r; s++) {
-						/* Another first one each time, and every other time backwards. */
+						/* Begin with another one each time, every second time backwards. */
 						int turn = (s + (round + 1) / 2) % count;
 
 						turn = round & 1 ? count - 1 - turn : turn;
@@ -458,7 +458,7 @@ static void tear_down(void)
 	vfree(text);
 }
 
-/* A kernel thread: kernel_fpu_begin() has nothing to save for it, as in a worker, or io_uring's. */
+/* A kernel thread, as a worker or io_uring's: kernel_fpu_begin() has nothing to save for it. */
 static int all(void *unused)
 {
 	result = prove() ?: measure();
