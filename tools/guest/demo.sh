@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The demonstration: tables, and a LUKS2 volume with the flags. It needs the module $INPUT/variants/series.ko, and
+# The demonstration: tables, and a LUKS2 volume with the flags. It needs the modules of the series, and
 # the patched cryptsetup below $CRYPTSETUP_PREFIX.
 
 BOTH="no_read_workqueue no_write_workqueue"
@@ -96,7 +96,7 @@ luks() {
 }
 
 modprobe brd rd_nr=1 rd_size=65536 || die "no RAM disk"
-insmod "$INPUT/variants/series.ko" || die "the module does not load"
+modprobe dm-crypt || die "the module does not load"
 echo "== dm-crypt target version: $(version)"
 same "target version" "v1.22.0" "$(version)"
 tables

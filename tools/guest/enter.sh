@@ -30,8 +30,9 @@ printf '#!/bin/sh\nexec modprobe -d %s "$@"\n' "$modules" >/run/modprobe
 chmod 755 /run/modprobe
 echo /run/modprobe >/proc/sys/kernel/modprobe
 
-# What a distribution's initramfs loads where the CPU has the instructions.
+# What a distribution's initramfs loads: AES instructions where the CPU has them, and the device mapper.
 modprobe aesni_intel 2>/dev/null
+modprobe dm-mod 2>/dev/null
 
 # No udev: it opens every new device, at any time. Without, device mapper's tools make
 # their nodes themselves.

@@ -35,7 +35,7 @@ def make_kernel(place: Path) -> Kernel:
     modules.mkdir()
     (modules / "null_blk.ko").write_text("a module")
     (place / "config").write_text("CONFIG_DM_CRYPT=m\n")
-    return Kernel("linux-5.8", "fast", HOST, "5.8.0", place, place, place, modules, place / "config", "abc")
+    return Kernel("linux-5.8", "fast", HOST, "5.8.0", place, place, place, modules, place, place / "config", "abc")
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, place: Path, body: str) -> None:
@@ -109,13 +109,15 @@ def make_guests(kernel: Kernel, place: Path, monkeypatch: pytest.MonkeyPatch, sa
 def make_machine(kernel: Kernel, place: Path, monkeypatch: pytest.MonkeyPatch, said: str) -> Machine:
     """A machine with base and series, for suites; each test prints `said` and passes."""
     make_guests(kernel, place, monkeypatch, said)
-    where = Environment("linux-5.8", "", "5.8.0", "fast", "abc", "tcg", "", {}, "", "", {})
+    where = Environment("linux-5.8", "", "committed", "5.8.0", "fast", "abc", "tcg", "", {}, "", "", {})
     monkeypatch.setattr(suites, "environment", lambda *_: where)
     modules = {name: module(place, name) for name in ("base", "series")}
     return Machine(Tree(get_target("linux-5.8"), place, "", "", (), "", "a test"), kernel, modules, "tcg")
 
 
 def module(place: Path, name: str) -> Module:
-    """A module that no kernel loads; its file contains its name."""
-    (place / f"{name}.ko").write_text(name)
-    return Module(name, place / f"{name}.ko", "")
+    """A module that no kernel loads, with another one of its name."""
+    (place / name).mkdir(exist_ok=True)
+    for file in ("dm-crypt", name):
+        (place / name / f"{file}.ko").write_text(name)
+    return Module(name, place / name, "")

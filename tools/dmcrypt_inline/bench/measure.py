@@ -67,6 +67,7 @@ def measure(machine: Machine, plan: Plan, name: str) -> Path:
                 "inguest.py": Path(inguest.__file__),
                 "order.json": order,
                 "fio": JOBS,
+                **machine.modules["series"].inputs,  # the device mapper under all variants
                 **{f"variants/{each}.ko": module.path for each, module in machine.modules.items()},
             },
             env={"PYTHON": os.path.realpath(sys.executable)},

@@ -18,7 +18,7 @@ from ..guests.environment import CPUINFO, environment, write
 from ..guests.guest import run_guest
 from ..guests.machine import UNACCELERATED, Machine
 from ..guests.runs import new_run
-from ..kernels.build import Kernel, build_together
+from ..kernels.build import Kernel, build_variant
 from .measure import RESULTS, STAGE, now
 
 LOAD = TOOLS / "bench-native" / "sectors.c"
@@ -112,8 +112,9 @@ def measure_sectors(machine: Machine, drivers: Mapping[str, str], plan: SectorsP
     ciphers = [LIBRARY if f'"{LIBRARY}"' in text else "" for text in drivers.values()]
     rows = enumerate(zip(drivers, ciphers, strict=True))
     listed.write_text("".join(f"crypt_{number} crypt{number} {driver} {cipher}\n" for number, (driver, cipher) in rows))
-    modules = build_together(kernel, {**sources, "sectors": LOAD.read_text()}, "the drivers to measure")
-    inputs = {"measured": modules, "drivers": listed}
+    further = {**sources, "sectors": LOAD.read_text()}
+    modules = build_variant(kernel, machine.tree, machine.tree.series, "measured", further=further)
+    inputs = {**modules.inputs, "measured": modules.directory, "drivers": listed}
     cells = []
     for form in plan.forms:
         for chosen in instructions(CPUINFO.read_text(), plan.older):

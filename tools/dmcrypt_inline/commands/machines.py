@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..common.gitrepo import git
+from ..common.errors import UserError
 from ..common.paths import log_dir
 from ..guests.machine import Machine
-from ..kernels.build import Kernel, Module, build_kernel, build_module
+from ..kernels.build import build_kernel, build_variant
 from ..kernels.build_cryptsetup import Cryptsetup, build_cryptsetup
 from ..testing.mutants import Mutant
-from ..trees.series import Tree, driver_commits
+from ..trees.series import Tree, driver_commits, snapshot
 from ..trees.targets import CRYPTSETUP, get_target
 from .request import Request
 
@@ -24,48 +22,21 @@ def patched_cryptsetup(request: Request) -> Cryptsetup:
     return build_cryptsetup(request.tree(get_target(CRYPTSETUP)))
 
 
-def module_at(
-    tree: Tree, kernel: Kernel, commit: str, name: str, mine: Path | None = None, *, back: bool = False
-) -> Module:
-    """dm-crypt of a commit of the tree; `mine` is a patch on top, or to take `back`, or a driver (.c) in its place.
-
-    Raises UserError when the patch does not apply, and when the driver does not build.
-    """
-    log = log_dir(tree.target.name) / "variants.log"
-    with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as place:
-        sources = [Path(place) / path for path in tree.target.replaced]
-        for path, source in zip(tree.target.replaced, sources):
-            source.parent.mkdir(parents=True)
-            source.write_text(git(tree.path, "show", f"{commit}:{path}", log=log).output)
-        if mine is not None and mine.suffix == ".c":
-            shutil.copyfile(mine, sources[0])
-        elif mine is not None:
-            git(Path(place), "init", "-q", log=log)  # else git apply looks for a repository further up
-            how = [*(["--reverse"] if back else []), *(f"--include={path}" for path in tree.target.replaced)]
-            git(Path(place), "apply", *how, mine, log=log)
-        return build_module(kernel, sources[0], name, sources[1:])
-
-
-def with_released(machine: Machine) -> Machine:
-    """The machine with the driver of the package that its base was taken back from, as the variant `released`."""
-    recipe = machine.tree.target.recipe
-    module = module_at(machine.tree, machine.kernel, machine.tree.base, "released", recipe.patch, back=True)
-    return replace(machine, modules={**machine.modules, module.name: module})
-
-
 def make_machine(
     request: Request,
     tree: Tree,
     flavour: str,
     names: Sequence[str],
-    wrong: Sequence[Mutant] = (),
+    mutants: Sequence[Mutant] = (),
     *,
     kernel_of: Tree | None = None,
 ) -> Machine:
-    """Guests' kernel, of the tree `kernel_of` or the same one, and modules: the variants `names`, and wrong ones."""
+    """The kernel for guests, of the tree `kernel_of` or of `tree`, and the variants `names` and `mutants`."""
     kernel = build_kernel(kernel_of or tree, flavour)
-    modules = {name: module_at(tree, kernel, tree.base if name == "base" else tree.series, name) for name in names}
-    modules |= {mutant.name: module_at(tree, kernel, tree.series, mutant.name, mutant.patch) for mutant in wrong}
+    commits = {name: tree.base if name == "base" else tree.series for name in names}
+    modules = {name: build_variant(kernel, tree, commit, name) for name, commit in commits.items()}
+    for mutant in mutants:
+        modules[mutant.name] = build_variant(kernel, tree, tree.series, mutant.name, patch=mutant.patch)
     return Machine(tree, kernel, modules, request.accel)
 
 
@@ -78,9 +49,40 @@ def steps(tree: Tree) -> dict[str, str]:
     return {f"patch-{number:02d}": commit for number, commit in list(driver_commits(tree, log).items())[:-1]}
 
 
+def machine_as_it_stands(request: Request, variant: str, flavour: str) -> tuple[str, Machine]:
+    """A machine with one variant, and its name: the tree with all edits and commits that the queue does not have.
+
+    Raises UserError when the variant is neither base nor series nor a file.
+    """
+    name, driver = variant_wanted(variant)
+    tree = request.tree(request.kernel_target())
+    commit = snapshot(tree)
+    kernel = build_kernel(tree, flavour, commit)
+    module = build_variant(kernel, tree, tree.base if name == "base" else commit, name, driver=driver)
+    module = replace(module, uncommitted=commit != tree.series)
+    return name, Machine(tree, kernel, {name: module}, request.accel)
+
+
+def variant_wanted(word: str) -> tuple[str, Path | None]:
+    """A variant's name, and the driver's file unless the tree has it. Raises UserError for any other word."""
+    if word in ("base", "series"):
+        return word, None
+    name, _, path = word.rpartition("=")
+    if Path(path).suffix != ".c" or not Path(path).is_file():
+        raise UserError(f"VARIANT={word}: neither base nor series nor a file [NAME=]path/to/dm-crypt.c")
+    return name or "given", Path(path)
+
+
+def with_released(machine: Machine) -> Machine:
+    """The machine with the driver of the package that its base was taken back from, as the variant `released`."""
+    tree = machine.tree
+    module = build_variant(machine.kernel, tree, tree.base, "released", patch=tree.target.recipe.patch, reverse=True)
+    return replace(machine, modules={**machine.modules, module.name: module})
+
+
 def with_steps(machine: Machine) -> Machine:
     """The machine with a variant for each commit of the queue that changes dm-crypt, in their order."""
     commits = steps(machine.tree)
-    further = {name: module_at(machine.tree, machine.kernel, commit, name) for name, commit in commits.items()}
+    further = {name: build_variant(machine.kernel, machine.tree, commit, name) for name, commit in commits.items()}
     first = {name: module for name, module in machine.modules.items() if name != "series"}
     return replace(machine, modules={**first, **further, "series": machine.modules["series"]})

@@ -16,11 +16,11 @@ from ..common.paths import build_dir, log_dir
 from ..common.progress import say
 from ..guests.guest import run_guest
 from ..guests.machine import UNACCELERATED, Machine
-from ..kernels.build import build_kernel
+from ..kernels.build import build_kernel, build_variant
 from ..kernels.build_cryptsetup import Cryptsetup
 from ..report import pages
 from ..trees.targets import MEASURED, stack_below, top_of_stack
-from .machines import make_machine, module_at, patched_cryptsetup, steps, with_steps
+from .machines import make_machine, patched_cryptsetup, steps, with_steps
 from .request import Request
 
 DEMO_SECONDS = 300.0  # for what the demonstration shows, which takes about 20 on 2 cores without KVM
@@ -55,7 +55,7 @@ def _show(machine: Machine, cryptsetup: Cryptsetup) -> None:
         out=out,
         accel=accel,
         timeout=DEMO_SECONDS,
-        inputs={"variants/series.ko": machine.modules["series"].path},
+        inputs=machine.modules["series"].inputs,
         env={"CRYPTSETUP_PREFIX": str(cryptsetup.prefix)},
         on_line=say,
     ).require_success()
@@ -74,7 +74,7 @@ def bench(request: Request, *, plan: str, rounds: int | None, variants: Sequence
     machine = make_machine(request, made, "fast", ("base", "series"))
     if each:
         machine = with_steps(machine)
-    built = {name: module_at(made, machine.kernel, made.series, name, path) for name, path in given.items()}
+    built = {name: build_variant(machine.kernel, made, made.series, name, driver=path) for name, path in given.items()}
     path = measure(replace(machine, modules={**machine.modules, **built}), wanted, plan)
     say(pages.text(path))
     say(f"the same with charts: make report RESULTS={path}")

@@ -6,9 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from ..checks.checklist import run_checks
 from ..checks.queues import check as check_queue
@@ -20,7 +18,7 @@ from ..common.host import ensure_packages, enter_python_env, python_env
 from ..common.paths import BUILD, build_dir
 from ..common.progress import say
 from ..guests.guest import open_shell
-from ..guests.machine import UNACCELERATED, Machine
+from ..guests.machine import UNACCELERATED
 from ..guests.runs import new_run
 from ..kernels.build import build_kernel, prepare_kernel
 from ..testing import package_guests, suites
@@ -32,7 +30,7 @@ from ..trees.base import own_tree
 from ..trees.package import default_version
 from ..trees.series import Tree
 from ..trees.targets import CRYPTSETUP, DEFAULT, NATIVE, NATIVE_DEBUG, TARGETS, Target, get_target, top_of_stack
-from .machines import make_machine, module_at, patched_cryptsetup, with_released, with_steps
+from .machines import machine_as_it_stands, make_machine, patched_cryptsetup, with_released, with_steps
 from .queue import packaged
 from .request import Request
 
@@ -213,7 +211,7 @@ def selftest(request: Request, *, quick: bool, variant: str, tests: str, exclude
         ensure_packages("cryptsetup")
         machine = make_machine(request, request.tree(get_target(DEFAULT)), NATIVE, ("base", "series"))
         return _close(suites.of_cryptsetup(machine, patched_cryptsetup(request), quick, wanted))
-    name, machine = _machine_with(request, variant, _flavour(request.kernel_target(), request))
+    name, machine = machine_as_it_stands(request, variant, _flavour(request.kernel_target(), request))
     return _close(suites.selftest(machine, quick, name, wanted))
 
 
@@ -222,36 +220,16 @@ def shell(request: Request, variant: str) -> int:
     target = request.kernel_target()
     ensure_packages("base", "build", "cryptsetup", "guest")
     flavour = _flavour(target, request) if request.accel == UNACCELERATED else "fast"
-    name, machine = _machine_with(request, variant, flavour)
+    name, machine = machine_as_it_stands(request, variant, flavour)
     module = machine.modules[name]
     open_shell(
         machine.kernel,
         out=new_run(build_dir(target.name), "shell"),
         accel=machine.accel(),
-        inputs={**groups(), **{f"modules/{path.name}": path for path in (module.path, *module.beside)}},
+        inputs={**groups(), **module.inputs},
         env={"CRYPTSETUP_PREFIX": str(patched_cryptsetup(request).prefix)},
     )
     return 0
-
-
-def _machine_with(request: Request, variant: str, flavour: str) -> tuple[str, Machine]:
-    """The name of the wanted variant, and a machine with it. Raises UserError as `_parse_variant` does."""
-    name, driver = _parse_variant(variant)
-    tree = request.tree(request.kernel_target())
-    machine = make_machine(request, tree, flavour, () if driver else (name,))
-    if driver:
-        machine = replace(machine, modules={name: module_at(tree, machine.kernel, tree.series, name, driver)})
-    return name, machine
-
-
-def _parse_variant(word: str) -> tuple[str, Path | None]:
-    """A variant's name, and the driver's file unless the tree has it. Raises UserError for anything else."""
-    if word in ("base", "series"):
-        return word, None
-    name, _, path = word.rpartition("=")
-    if Path(path).suffix != ".c" or not Path(path).is_file():
-        raise UserError(f"VARIANT={word}: neither base nor series nor a file [NAME=]path/to/dm-crypt.c")
-    return name or "given", Path(path)
 
 
 def _flavour(target: Target, request: Request) -> str:

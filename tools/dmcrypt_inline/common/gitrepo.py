@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from .paths import REPO
@@ -54,6 +55,42 @@ def check_out(repo: Path, commit: str, into: Path, log: Path) -> None:
     git(repo, "read-tree", commit, log=log, env=index)
     git(repo, "checkout-index", "-q", "-a", "-f", f"--prefix={into}/", log=log, env=index, timeout=900)
     (into / ".index").unlink()
+
+
+def write_tree(
+    repo: Path,
+    listed: Iterable[str],
+    log: Path,
+    *,
+    added: Mapping[str, str] | None = None,
+    patches: Sequence[Path] = (),
+    how: Sequence[str] = (),
+) -> str:
+    """Write a git tree into `repo` and return its id.
+
+    It has the files `listed` (lines of git ls-tree) and the texts `added` (by path), then changed by the patches.
+    `how` are options of git apply.
+    """
+    lines = list(listed)
+    for path, text in (added or {}).items():
+        blob = git(repo, "hash-object", "-w", "--stdin", log=log, stdin=text.encode()).output.strip()
+        lines.append(f"100644 blob {blob}\t{path}")
+    with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as place:
+        index = {"GIT_INDEX_FILE": f"{place}/index"}
+        git(repo, "update-index", "--index-info", log=log, env=index, stdin="\n".join([*lines, ""]).encode())
+        for patch in patches:
+            git(repo, "apply", "--cached", *how, patch, log=log, env=index)
+        return git(repo, "write-tree", log=log, env=index).output.strip()
+
+
+def update_files(repo: Path, tree: str, directory: Path, log: Path) -> None:
+    """Make the files in `directory` those of a git tree: only files that differ are written, and get a new time.
+
+    An index in the directory lists the files that an earlier call put there; all others stay.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    where = {"GIT_INDEX_FILE": str(directory / ".index"), "GIT_WORK_TREE": str(directory)}
+    git(repo, "-c", "core.sparseCheckout=false", "read-tree", "--reset", "-u", tree, log=log, env=where, timeout=900)
 
 
 def blob_id(path: Path) -> str:

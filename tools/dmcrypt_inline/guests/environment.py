@@ -24,12 +24,14 @@ class Environment:
 
     `modules` maps a variant's name to the git blob id of its dm-crypt.c, `tools`
     a program of the host to what it says its version is; `cpu` is the host's.
+    `state` is that of the tree: "committed", or "uncommitted" when the user's edits were built.
     `cryptsetup` is the version of the one that was built, `cryptsetup_queue_hash`
     the queue in it; "" where none was.
     """
 
     target: str
     queue_hash: str
+    state: str
     kernel_release: str
     kernel_flavour: str
     kernel_key: str
@@ -56,6 +58,7 @@ def environment(machine: Machine, accel: str, cryptsetup: Cryptsetup | None = No
     return Environment(
         target=kernel.target,
         queue_hash=machine.tree.queue_hash,
+        state=machine.state,
         kernel_release=kernel.release,
         kernel_flavour=kernel.flavour,
         kernel_key=kernel.key,

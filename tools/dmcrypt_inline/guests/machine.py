@@ -37,6 +37,11 @@ class Machine:
     modules: Mapping[str, Module]
     wanted_accel: str | None
 
+    @property
+    def state(self) -> str:
+        """ "uncommitted" when the tree has edits or commits that the queue does not have, else "committed"."""
+        return "uncommitted" if any(module.uncommitted for module in self.modules.values()) else "committed"
+
     def accel(self) -> str:
         """The accelerator to use (see `choose`); UNACCELERATED for User-Mode Linux.
 

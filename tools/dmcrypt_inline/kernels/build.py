@@ -1,9 +1,8 @@
-"""Stage 'built': kernels and dm-crypt modules, cached by content.
+"""Stage 'built': kernels, and the modules that variants replace.
 
-A kernel's key leaves out dm-crypt.c, the documentation and the selftests, so
-that work on the queue rebuilds modules only. Kernels are built from a copy of
-the sources in the cache: an O= directory holds the path of its sources, and
-build/<target>/tree may move, change or go.
+A kernel is cached by its content. Its key leaves out drivers/md and the target's other replaced files, which are built
+as modules outside the kernel: a changed file there costs one object. The documentation and the selftests are left out
+too. Edits elsewhere are built in build/<target>/edited-<flavour>, where make compiles what an edit affects.
 """
 
 from __future__ import annotations
@@ -14,62 +13,67 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..common.gitrepo import blob_id, check_out, git
+from ..common.gitrepo import git, resolve, update_files, write_tree
 from ..common.jobs import jobs
 from ..common.paths import (
     GIB,
     KERNEL_BUILD,
     SOURCE_TREE,
+    build_dir,
     disk_guard,
     is_complete,
     locked,
     log_dir,
     publish,
     stamp,
+    unstamp,
     use_entry,
 )
 from ..common.progress import step
 from ..common.run import run
 from ..trees.series import Tree
 from ..trees.targets import MEASURED, NATIVE, NATIVE_DEBUG, Target, stack_below
-from .kconfig import check_config, declared_options, merge_fragments
+from .kconfig import configure, requested
 
 NO_PART_OF_A_KERNEL = ("Documentation/", "MAINTAINERS", "tools/testing/")
+# All of the device mapper that is in a kernel whose device mapper is a module. Its headers are those of the base:
+# of their contents it uses struct dm_kobject_holder, which has not changed since 3.14.
+BUILT_IN = "dm-builtin"
 KBUILD_ENV = {"KBUILD_BUILD_USER": "dmcrypt-inline", "KBUILD_BUILD_HOST": "localhost"}
 HOUR = 3600.0
 
 
 @dataclass(frozen=True)
 class Arch:
-    """What kernels are built for, and how.
+    """A processor that kernels are built for.
 
-    `name` is what make knows (none: the host's own), `image` what to make, `path` where it then lies (none: never
-    made whole), `compiler` the compiler, `words` how make is told of it.
+    `name` is make's ARCH (empty: the host's), `image` the make target of the kernel and `path` the file it makes
+    (empty: kernels that are only configured), `variables` further variables of make.
     """
 
     name: str
     image: str = ""
     path: str = ""
     compiler: str = "gcc"
-    words: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """What each make in an O= directory for it must be told."""
-        return (*((f"ARCH={self.name}",) if self.name else ()), *self.words)
+        """The variables that each call of make in an O= directory needs."""
+        return (*((f"ARCH={self.name}",) if self.name else ()), *self.variables)
 
 
 def _cross(name: str, prefix: str) -> Arch:
-    return Arch(name, compiler=f"{prefix}gcc", words=(f"CROSS_COMPILE={prefix}",))
+    return Arch(name, compiler=f"{prefix}gcc", variables=(f"CROSS_COMPILE={prefix}",))
 
 
 HOST = Arch("", "bzImage", "arch/x86/boot/bzImage")
 USER_MODE = Arch("um", "linux", "linux")
-ARCHES = {  # of a flavour; else HOST
+ARCHES = {  # by flavour; others: HOST
     NATIVE: USER_MODE,
     NATIVE_DEBUG: USER_MODE,
     MEASURED: USER_MODE,
-    "clang": Arch("", compiler="clang-19", words=("CC=clang-19",)),  # 7.3 takes none older than 17
+    "clang": Arch("", compiler="clang-19", variables=("CC=clang-19",)),  # 7.3 takes none older than 17
     "i386": Arch("i386"),
     "arm": _cross("arm", "arm-linux-gnueabi-"),
     "s390": _cross("s390", "s390x-linux-gnu-"),
@@ -80,8 +84,8 @@ ARCHES = {  # of a flavour; else HOST
 class Kernel:
     """One built kernel.
 
-    `objects` is its O= directory, `source` what it was built from, `modules` a
-    flat directory of all its .ko files but dm-crypt's, `key` its identity (hex).
+    `objects` is its O= directory, `source` its sources, `modules` a flat directory of its .ko files, without those of
+    variants, `variants` the directory in which make builds variants, `key` its identity (hex).
     """
 
     target: str
@@ -92,21 +96,33 @@ class Kernel:
     source: Path
     objects: Path
     modules: Path
+    variants: Path
     config: Path
     key: str
 
 
 @dataclass(frozen=True)
 class Module:
-    """One build of dm-crypt: `path` is the .ko, `source` the git blob id of the file it was made from.
+    """One build of dm-crypt, with the other modules of drivers/md and of the target's `beside`.
 
-    `beside` are the .ko files of the target's further modules, built from the same commit.
+    `directory` holds the .ko files; `source` is the git blob id of dm-crypt.c; `uncommitted`: the tree had edits or
+    commits that the queue does not have.
     """
 
     name: str
-    path: Path
+    directory: Path
     source: str
-    beside: tuple[Path, ...] = ()
+    uncommitted: bool = False
+
+    @property
+    def path(self) -> Path:
+        """The .ko of dm-crypt."""
+        return self.directory / "dm-crypt.ko"
+
+    @property
+    def inputs(self) -> dict[str, Path]:
+        """All .ko files, by their places in a guest's input."""
+        return {f"modules/{path.name}": path for path in sorted(self.directory.glob("*.ko"))}
 
 
 @dataclass(frozen=True)
@@ -120,47 +136,56 @@ class Prepared:
 
 
 def _shared(target: Target) -> str:
-    """Whose kernels they are: a stacked queue that changes the driver alone has those of the target below."""
+    """The target in whose name kernels are cached: a stacked queue shares them with the queue at the bottom."""
     return [*stack_below(target), target][0].name
 
 
-def _patches(target: Target, flavour: str) -> list[Path]:
-    """What the sources of this flavour have besides the tree's files."""
-    measuring = sorted(target.measuring.glob("*.patch")) if target.measuring and flavour == MEASURED else []
-    return [*([target.mend] if target.mend else []), *measuring]
-
-
-def source_key(tree: Tree, flavour: str) -> str:
-    """sha256 (hex) over the files that a kernel of this flavour, what variants replace left out, is made of."""
-    log = log_dir(tree.target.name) / "files.log"  # a log of its own: six megabytes, of use until the next run
+def _listed(tree: Tree, commit: str, *paths: str) -> dict[str, str]:
+    """The files of a commit below `paths` (default: all) by path, as lines of git ls-tree."""
+    log = log_dir(tree.target.name) / "files.log"  # six megabytes for all files: only the last list is kept
     log.unlink(missing_ok=True)
-    listed = git(tree.path, "ls-tree", "-r", tree.series, log=log).output
-    digest = hashlib.sha256()
-    for line in listed.splitlines(keepends=True):
-        path = line.rstrip("\n").split("\t", 1)[1]
-        if path not in tree.target.replaced and not path.startswith(NO_PART_OF_A_KERNEL):
-            digest.update(line.encode())
-    for patch in _patches(tree.target, flavour):
-        digest.update(patch.read_bytes())
-    return digest.hexdigest()
+    lines = git(tree.path, "ls-tree", "-r", commit, "--", *paths, log=log).output.splitlines()
+    return {line.split("\t", 1)[1]: line for line in lines}
 
 
-def prepare_kernel(tree: Tree, flavour: str) -> Prepared:
-    """Configure the kernel `flavour` of the tree and build what module builds need; under a minute on 2 cores.
+def _source_files(tree: Tree, flavour: str, commit: str, log: Path) -> str:
+    """Write the files that a kernel of this flavour is built from as a git tree, and return its id."""
+    target = tree.target
+    directory, *others = target.replaced
+    files = {
+        path: line
+        for path, line in _listed(tree, commit).items()
+        if not path.startswith((*NO_PART_OF_A_KERNEL, directory)) or Path(path).name.startswith(("Kconfig", BUILT_IN))
+    }
+    headers = {path: line for path, line in _listed(tree, tree.base, directory).items() if path.endswith(".h")}
+    files |= headers | (_listed(tree, tree.base, *others) if others else {})
+    patches = [*([target.mend] if target.mend else [])]
+    if target.measuring and flavour == MEASURED:
+        patches += sorted(target.measuring.glob("*.patch"))
+    makefile = {f"{directory}Makefile": f"obj-y := {BUILT_IN}.o\n"}
+    return write_tree(tree.path, files.values(), log, added=makefile, patches=patches)
 
-    Raises UserError when an option of the fragments does not take effect, when
+
+def prepare_kernel(tree: Tree, flavour: str, commit: str = "") -> Prepared:
+    """Configure the kernel `flavour` of the tree (default: of its series) and build what module builds need.
+
+    That takes under a minute on 2 cores. Raises UserError when an option of the fragments does not take effect, when
     a program fails or when the disk is too small.
     """
     log = log_dir(tree.target.name) / f"kernel-{flavour}.log"
-    fragments = tree.target.fragments[flavour]
-    wanted = merge_fragments(fragments)
-    sources = source_key(tree, flavour)
-    arch = ARCHES.get(flavour, HOST)
+    arch, fragments = ARCHES.get(flavour, HOST), tree.target.fragments[flavour]
+    files = _source_files(tree, flavour, commit or tree.series, log)
     compiler = run([arch.compiler, "--version"], log=log, timeout=60).output.splitlines()[0]
-    identity = "\n".join([sources, compiler, *(f"{name}={value}" for name, value in wanted.items())])
-    key = hashlib.sha256(identity.encode()).hexdigest()
-    source = _source(tree, flavour, sources, log)
+    key = hashlib.sha256("\n".join([files, compiler, *requested(fragments)]).encode()).hexdigest()
+    source = use_entry("sources", f"{_shared(tree.target)}-{files[:16]}")
     place = use_entry("kernels", f"{_shared(tree.target)}-{flavour}-{key[:16]}")
+    edited = commit not in ("", tree.series) and files != _source_files(tree, flavour, tree.series, log)
+    if edited:
+        place = build_dir(tree.target.name) / f"edited-{flavour}"
+        source = place / "source"
+    elif not source.exists():
+        with step("copying the sources for kernel builds", log):
+            publish(source, lambda part: update_files(tree.path, files, part, log), SOURCE_TREE, "the kernel's sources")
     prepared = Prepared(source, place / "objects", key, arch)
     if is_complete(prepared.objects, key):
         return prepared  # without the lock: a build of the kernel itself may hold it for minutes
@@ -169,86 +194,94 @@ def prepare_kernel(tree: Tree, flavour: str) -> Prepared:
             return prepared
         with step(f"configuring the {flavour} kernel", log), disk_guard(place, GIB // 2, "the kernel's configuration"):
             prepared.objects.mkdir(parents=True, exist_ok=True)
-            request = place / "requested.config"
-            request.write_text("".join(f"{name}={value}\n" for name, value in wanted.items()))
-            allconfig = {"KCONFIG_ALLCONFIG": str(request)}
-            to_objects = (f"O={prepared.objects}", *prepared.arch.arguments)
-            _make(source, log, *to_objects, "allnoconfig", env=allconfig)
-            check_config(wanted, (prepared.objects / ".config").read_text(), declared_options(source))
-            _make(source, log, *to_objects, "modules_prepare")
+            if edited:
+                for directory in (place, prepared.objects):  # an interrupted build is none of the old files, either
+                    unstamp(directory)
+                update_files(tree.path, files, source, log)
+            configure(source, prepared.objects, fragments, arch.arguments, log)
+            _make(source, log, f"O={prepared.objects}", *arch.arguments, "modules_prepare")
             stamp(prepared.objects, key)
     return prepared
 
 
-def build_kernel(tree: Tree, flavour: str) -> Kernel:
+def build_kernel(tree: Tree, flavour: str, commit: str = "") -> Kernel:
     """The kernel `flavour` (one of targets.FLAVOURS) of the tree, from the cache or built now (minutes).
 
-    Raises UserError as `prepare_kernel` does.
+    `commit` and errors: as for `prepare_kernel`.
     """
-    prepared = prepare_kernel(tree, flavour)
+    prepared = prepare_kernel(tree, flavour, commit)
     log = log_dir(tree.target.name) / f"kernel-{flavour}.log"
-    place = prepared.objects.parent
+    place, arch = prepared.objects.parent, prepared.arch
+    edited = prepared.source.parent == place
+    what = f"the {flavour} kernel" + (" with edits outside drivers/md (only the first build takes minutes)" * edited)
     with locked(place):
         if not is_complete(place, prepared.key):
-            with step(f"building the {flavour} kernel", log), disk_guard(place, KERNEL_BUILD, "a kernel build"):
-                arch = prepared.arch
+            with step(f"building {what}", log), disk_guard(place, KERNEL_BUILD, "a kernel build"):
                 _make(prepared.source, log, f"O={prepared.objects}", *arch.arguments, arch.image, "modules")
                 _collect(prepared.objects, place, arch)
+                if not edited:
+                    _drop_objects(prepared.objects)
                 stamp(place, prepared.key)
     return Kernel(
         target=tree.target.name,
         flavour=flavour,
         release=(place / "release").read_text().strip(),
-        arch=prepared.arch,
-        image=place / prepared.arch.image,
+        arch=arch,
+        image=place / arch.image,
         source=prepared.source,
         objects=prepared.objects,
         modules=place / "modules",
+        variants=place / "variants",
         config=prepared.objects / ".config",
         key=prepared.key,
     )
 
 
-def build_module(kernel: Kernel, source: Path, name: str, beside: Sequence[Path] = ()) -> Module:
-    """dm-crypt from the file `source`, for `kernel`; `name` is the variant's. Cached by the contents of all.
+def build_variant(
+    kernel: Kernel,
+    tree: Tree,
+    commit: str,
+    name: str,
+    *,
+    driver: Path | None = None,
+    patch: Path | None = None,
+    reverse: bool = False,
+    further: Mapping[str, str] | None = None,
+) -> Module:
+    """The modules of the tree at `commit`, for `kernel`; `name` is the variant's. Cached by the contents of all files.
 
-    `beside` are the sources of further modules. Raises CommandError with the compiler's messages when one does not
-    build.
+    `driver` replaces dm-crypt.c; `patch` is applied, or with `reverse` reverted, as far as it changes replaced files;
+    `further` are the sources of more modules by name. Only files that differ from those of the kernel's last variant
+    are compiled. Raises CommandError when the patch does not apply and, with the compiler's messages, when a module
+    does not build.
     """
-    blob = blob_id(source)
-    key = "-".join(["source", kernel.key[:16], blob[:16], *(blob_id(path)[:16] for path in beside)])
-    sources = {"dm-crypt": source.read_text(), **{path.stem: path.read_text() for path in beside}}
-    made = _build_modules(kernel, key, sources, f"dm-crypt ({name})", f"module-{name}")
-    return Module(name, made / "dm-crypt.ko", blob, tuple(made / f"{path.stem}.ko" for path in beside))
-
-
-def build_together(kernel: Kernel, sources: Mapping[str, str], what: str) -> Path:
-    """A directory with a module NAME.ko of each text of `sources` by name, for `kernel`. Cached by the contents of all.
-
-    Raises CommandError with the compiler's messages when one does not build.
-    """
-    key = hashlib.sha256("\0".join([kernel.key, *(word for item in sources.items() for word in item)]).encode())
-    return _build_modules(kernel, f"{kernel.key[:16]}-{key.hexdigest()[:16]}", sources, what, "modules")
-
-
-def _build_modules(kernel: Kernel, key: str, sources: Mapping[str, str], what: str, log_name: str) -> Path:
-    """The cache's entry `key` with a module of each of `sources`, and these."""
-    log = log_dir(kernel.target) / f"{log_name}-{kernel.flavour}.log"
-    final = use_entry("modules", key)
-
-    def make(part: Path) -> None:
-        for name, text in sources.items():
-            (part / f"{name}.c").write_text(text)
-        write_kbuild(part, [f"{name}.o" for name in sources])
-        make_module(kernel, part, log, "modules")
-        for path in part.iterdir():
-            if path.suffix not in (".c", ".ko") or path.name.endswith(".mod.c"):
-                path.unlink()
-
+    target, log = tree.target, log_dir(kernel.target) / f"module-{name}-{kernel.flavour}.log"
+    directory, *others = target.replaced
+    added = {f"{directory}{module}.c": text for module, text in (further or {}).items()}
+    objects = [directory, *(str(Path(path).with_suffix(".o")) for path in (*others, *added))]
+    added["Kbuild"] = f"obj-m := {' '.join(objects)}\n"
+    if driver:
+        added[target.source] = driver.read_text()
+    how = [*(["--reverse"] if reverse else []), *(f"--include={path}*" for path in target.replaced)]
+    listed = _listed(tree, commit, *target.replaced).values()
+    files = write_tree(tree.path, listed, log, added=added, patches=[patch] if patch else [], how=how)
+    final = use_entry("modules", f"{kernel.key[:16]}-{files[:16]}")
     if not final.exists():
-        with step(f"building {what} for the {kernel.flavour} kernel", log):
-            publish(final, make, GIB // 16, f"the modules of {what}")
-    return final
+        with step(f"building dm-crypt ({name}) for the {kernel.flavour} kernel", log), locked(kernel.variants):
+            kernel.variants.mkdir(exist_ok=True)
+            update_files(tree.path, files, kernel.variants, log)
+            symbols = f"KCFLAGS=-g1 -fdebug-prefix-map={kernel.variants}/="  # lines of traces; the code stays the same
+            make_module(kernel, kernel.variants, log, symbols, "modules")
+            publish(final, lambda part: _copy_modules(kernel.variants, part), GIB // 16, f"the modules of {name}")
+    return Module(name, final, resolve(tree.path, f"{files}:{target.source}", log) or "")
+
+
+def _copy_modules(built: Path, into: Path) -> None:
+    """Copy the .ko files that the last make in `built` lists: older ones stay there."""
+    names = {Path(line).stem for line in (built / "modules.order").read_text().split()}
+    for path in built.rglob("*.ko"):
+        if path.stem in names:
+            shutil.copyfile(path, into / path.name)
 
 
 def make_module(kernel: Kernel | Prepared, directory: Path, log: Path, *arguments: str, timeout: float = 600) -> str:
@@ -256,59 +289,41 @@ def make_module(kernel: Kernel | Prepared, directory: Path, log: Path, *argument
     return _make(kernel.objects, log, f"M={directory}", *kernel.arch.arguments, *arguments, timeout=timeout)
 
 
-def write_kbuild(directory: Path, objects: Sequence[str], source: Path | None = None) -> None:
-    """Let `directory` be where these objects are made, from files in it or in directories of the kernel's names.
+def write_kbuild(directory: Path, objects: Sequence[str], source: Path) -> None:
+    """Let make compile these objects in `directory`, from files in it or in directories of the kernel's names.
 
-    Headers in it come before those of the kernel `source`; private ones are those beside the files, and of drivers/md.
-    Line numbers are for traces: they change nothing of the code.
+    Headers in it come before those of the kernel `source`. Private headers are those in the directories of the files.
     """
-    private = ["-I$(srctree)/drivers/md"]
-    ahead = ""
-    if source:
-        (directory / "include").mkdir(exist_ok=True)
-        ahead = f"LINUXINCLUDE := -I{directory}/include $(LINUXINCLUDE)\n"
-        places = sorted({path.parent.relative_to(directory) for path in directory.rglob("*.[chS]")})
-        places = [place for place in places if place.parts[:1] != ("include",)]  # they are not included by their names
-        private += [f"-I{top / each}" for each in places for top in (directory, source) if (top / each).is_dir()]
-    text = f"obj-m := {' '.join(objects)}\nccflags-y := -g -fdebug-prefix-map={directory}/= {' '.join(private)}\n"
-    (directory / "Kbuild").write_text(f"{ahead}{text}asflags-y := $(ccflags-y)\n" if source else text)
+    (directory / "include").mkdir(exist_ok=True)
+    places = sorted({path.parent.relative_to(directory) for path in directory.rglob("*.[chS]")})
+    places = [place for place in places if place.parts[:1] != ("include",)]  # they are not included by their names
+    private = [f"-I{top / each}" for each in places for top in (directory, source) if (top / each).is_dir()]
+    (directory / "Kbuild").write_text(
+        f"LINUXINCLUDE := -I{directory}/include $(LINUXINCLUDE)\n"
+        f"obj-m := {' '.join(objects)}\n"
+        f"ccflags-y := -g -fdebug-prefix-map={directory}/= {' '.join(private)}\n"
+        "asflags-y := $(ccflags-y)\n"
+    )
 
 
-def _make(directory: Path, log: Path, *arguments: str, env: dict[str, str] | None = None, timeout: float = HOUR) -> str:
+def _make(directory: Path, log: Path, *arguments: str, timeout: float = HOUR) -> str:
     argv: list[str | Path] = ["make", "-C", directory, f"-j{jobs()}", *arguments]
-    return run(argv, log=log, timeout=timeout, env={**KBUILD_ENV, **(env or {})}).transcript
-
-
-def _source(tree: Tree, flavour: str, key: str, log: Path) -> Path:
-    final = use_entry("sources", f"{_shared(tree.target)}-{key[:16]}")
-    if not final.exists():
-        with step("copying the sources for kernel builds", log):
-            patches = _patches(tree.target, flavour)
-            publish(final, lambda part: _copy_sources(tree, patches, part, log), SOURCE_TREE, "the kernel's sources")
-    return final
-
-
-def _copy_sources(tree: Tree, patches: Sequence[Path], part: Path, log: Path) -> None:
-    check_out(tree.path, tree.series, part, log)
-    # The key leaves these out, and the kernel's own build has them: a queue's may not build.
-    for path in tree.target.replaced:
-        (part / path).write_text(git(tree.path, "show", f"{tree.base}:{path}", log=log).output)
-    if patches:
-        git(part, "init", "-q", log=log)  # else git apply looks for a repository further up
-        git(part, "apply", *patches, log=log)
-        shutil.rmtree(part / ".git")
+    return run(argv, log=log, timeout=timeout, env=KBUILD_ENV).transcript
 
 
 def _collect(objects: Path, place: Path, arch: Arch) -> None:
-    """Gather image and modules beside `objects`, then drop the object files: no module build reads them."""
+    """Copy image and modules to `place`."""
     modules = place / "modules"
     shutil.rmtree(modules, ignore_errors=True)
     modules.mkdir()
     for module in sorted(objects.rglob("*.ko")):
-        if module.name != "dm-crypt.ko":
-            shutil.copyfile(module, modules / module.name)
+        shutil.copyfile(module, modules / module.name)
     shutil.copy(objects / arch.path, place / arch.image)
     shutil.copyfile(objects / "include/config/kernel.release", place / "release")
+
+
+def _drop_objects(objects: Path) -> None:
+    """Remove the object files: no module build reads them."""
     for child in objects.iterdir():
         if child.is_dir() and child.name not in ("scripts", "tools", "include"):
             for path in (*child.rglob("*.o"), *child.rglob("*.a")):

@@ -1,4 +1,4 @@
-"""Kernel configuration: fragments over allnoconfig, and the proof that they took effect."""
+"""Kernel configuration: fragments over allnoconfig, merged and checked by the kernel's own merge_config.sh."""
 
 from __future__ import annotations
 
@@ -7,58 +7,33 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..common.errors import UserError
+from ..common.run import run
 
-SET = re.compile(r"(CONFIG_\w+)=(.*)")
-UNSET = re.compile(r"# (CONFIG_\w+) is not set")
-GONE = re.compile(r"# (CONFIG_\w+) is gone")
+DROPPED = re.compile(r"^Requested value: *(.*)\nActual value: *(.*)\n", re.M)
 
 
-def parse_config(text: str) -> dict[str, str]:
-    """Option -> value of a .config or fragment; later lines win.
+def requested(fragments: Sequence[Path]) -> list[str]:
+    """The lines of the fragments that ask for a value, in order."""
+    lines = [line for path in fragments for line in path.read_text().splitlines()]
+    return [line for line in lines if line.startswith(("CONFIG_", "# CONFIG_"))]
 
-    An option said to be not set has the value n; one said to be gone, which this
-    tree does not know, has none.
+
+def configure(source: Path, objects: Path, fragments: Sequence[Path], arguments: Sequence[str], log: Path) -> None:
+    """Write `objects`/.config for the kernel `source`; a later fragment wins, `arguments` are make's.
+
+    Raises UserError that lists all options that do not have the value of the fragments: Kconfig drops silently each
+    option that it does not know or whose dependencies are missing.
     """
-    options: dict[str, str] = {}
-    for line in text.splitlines():
-        if found := SET.fullmatch(line.strip()):
-            options[found[1]] = found[2]
-        elif found := UNSET.fullmatch(line.strip()):
-            options[found[1]] = "n"
-        elif found := GONE.fullmatch(line.strip()):
-            options.pop(found[1], None)
-    return options
-
-
-def merge_fragments(fragments: Sequence[Path]) -> dict[str, str]:
-    """The options that the fragments ask for; a later fragment wins."""
-    return parse_config("\n".join(path.read_text() for path in fragments))
-
-
-def declared_options(source: Path) -> set[str]:
-    """Every option that some Kconfig file of the kernel tree `source` declares, with the prefix CONFIG_."""
-    declared: set[str] = set()
-    for path in source.rglob("Kconfig*"):
-        if path.is_file():
-            text = path.read_text(errors="replace")
-            declared.update("CONFIG_" + name for name in re.findall(r"^\s*(?:menu)?config\s+(\w+)", text, re.M))
-    return declared
-
-
-def check_config(wanted: dict[str, str], config: str, declared: set[str]) -> None:
-    """Raise UserError that lists every wanted option that the tree does not know or that .config has otherwise.
-
-    Kconfig drops silently what it does not know or what lacks a dependency; a
-    kernel without it would fail much later, in a guest.
-    """
-    got = parse_config(config)
-    problems = []
-    for name, value in wanted.items():
-        if name not in declared:
-            problems.append(f"{name}={value}: this tree has no such option")
-        elif got.get(name, "n") != value:
-            problems.append(f"{name}={value}: became {got.get(name, 'n')} (a dependency is missing, or it is forced)")
-    if problems:
-        raise UserError(
-            "the kernel config is not what the fragments ask for:\n" + "\n".join("  " + p for p in problems)
-        )
+    script = source / "scripts" / "kconfig" / "merge_config.sh"
+    said = run(
+        ["sh", script, "-n", "-O", objects, *fragments],
+        log=log,
+        timeout=600,
+        cwd=source,
+        env={"MAKEFLAGS": " ".join(arguments), "KCONFIG_CONFIG": ""},
+    ).output
+    # An option that is missing is not set.
+    dropped = [(wanted, got) for wanted, got in DROPPED.findall(said) if got or not wanted.endswith("is not set")]
+    if dropped:
+        lines = [f"  {wanted}: became {got or 'missing'}" for wanted, got in dropped]
+        raise UserError("\n".join(["the kernel's configuration is not that of the fragments:", *lines]))

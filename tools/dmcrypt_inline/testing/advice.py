@@ -42,7 +42,7 @@ def run_advice(guests: Guests, module: Module, images: Path) -> TestResult:
         inputs={
             "advise/dmcrypt_advise": PACKAGE,
             "images.tar": images,
-            **{f"modules/{path.name}": path for path in (module.path, *module.beside)},
+            **module.inputs,
         },
         env={"PYTHON": os.path.realpath(sys.executable)},  # outside of any virtual environment
         cpus=1,

@@ -149,7 +149,7 @@ class Guests:
             out=out,
             accel=self.accel,
             timeout=timeout,
-            inputs={**groups(), **{f"modules/{path.name}": path for path in (module.path, *module.beside)}},
+            inputs={**groups(), **module.inputs},
             env={
                 "TESTS": " ".join(tests),
                 "LIMIT": f"{timeout / 2:.0f}",

@@ -91,7 +91,8 @@ class Suite:
             "config": self.machine.kernel.config.read_text().splitlines(),
         }
         path = store(self.guests.out, self.settings, outcomes, content)
-        say(f"{self.stage}: {counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped; results: {path}")
+        said = f"{counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped"
+        say(f"{self.stage} ({self.machine.state}): {said}; results: {path}")
         return counts
 
 
@@ -104,7 +105,7 @@ def _suite(
     settings |= {"quick": quick, "flavour": kernel.flavour, "accel": accel}
     earlier = earlier_outcomes(place, stage, settings)
     out = new_run(place, stage)
-    say(f"guests with Linux {kernel.release} ({kernel.flavour}, {accel}); consoles: {out}")
+    say(f"guests with Linux {kernel.release} ({kernel.flavour}, {accel}, {machine.state}); consoles: {out}")
     return Suite(machine, stage, Guests(kernel, cryptsetup, accel, out, quick), settings, earlier)
 
 

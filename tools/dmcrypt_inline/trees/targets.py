@@ -20,7 +20,7 @@ FLAVOURS = ("fast", "debug", NATIVE, NATIVE_DEBUG, MEASURED)  # of kernels that 
 # other processors.
 COMPILE_ONLY = ("clang", "preempt", "preempt_none", "one_cpu", "no_keys")
 CROSS_COMPILE_ONLY = ("i386", "arm", "s390")
-USER_MODE = (CONFIG / "guest.config", CONFIG / "native.config")
+NATIVE_FRAGMENTS = (CONFIG / "guest.config", CONFIG / "native.config")
 DEFAULT = "linux-5.8"  # where one target is meant and none is named
 CRYPTSETUP = "cryptsetup-2.3"  # the target whose programs the guests use
 
@@ -104,8 +104,8 @@ class Target:
 
     @property
     def replaced(self) -> tuple[str, ...]:
-        """All files that variants replace."""
-        return (self.source, *self.beside)
+        """All that variants replace: the directory of the source, which ends in a slash, and the files `beside`."""
+        return (f"{Path(self.source).parent}/", *self.beside)
 
     @property
     def adds_selftests(self) -> bool:
@@ -216,7 +216,7 @@ def _long_term(
         long_term=True,
         in_package=True,
         source=driver,
-        fragments=linux_fragments(own) | {NATIVE: (*USER_MODE, own), NATIVE_DEBUG: (*USER_MODE, *debug)},
+        fragments=linux_fragments(own) | {NATIVE: (*NATIVE_FRAGMENTS, own), NATIVE_DEBUG: (*NATIVE_FRAGMENTS, *debug)},
         mend=TOOLS / "targets" / mend / "native.patch",
         has_flags=True,
         defects=defects,
@@ -254,7 +254,7 @@ TARGETS: dict[str, Target] = {
             abi={"drivers/md/dm-crypt.c": (".version = {1, 22, 0},",)},
             source="drivers/md/dm-crypt.c",
             beside=("crypto/cryptd.c",),
-            fragments=linux_fragments() | {NATIVE: USER_MODE},
+            fragments=linux_fragments() | {NATIVE: NATIVE_FRAGMENTS},
             mend=TOOLS / "targets" / "linux-5.8" / "native.patch",
             lacks=("polled_io_ends", "zoned_writes_stay_in_order", *KUNIT),
             lacks_natively=(  # fault injection, kmemleak, /dev/mem, the memory controller
@@ -290,7 +290,7 @@ TARGETS: dict[str, Target] = {
             fragments=linux_fragments(CONFIG / "linux-7.3.config", without=("preempt_none",))  # x86 gave it up
             | {
                 NATIVE_DEBUG: (
-                    *USER_MODE,
+                    *NATIVE_FRAGMENTS,
                     CONFIG / "debug.config",
                     CONFIG / "linux-7.3.config",
                     CONFIG / "native_debug.config",

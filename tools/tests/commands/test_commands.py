@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dmcrypt_inline.checks.checklist import Check
-from dmcrypt_inline.commands import cli, testing
+from dmcrypt_inline.commands import cli, machines, testing
 from dmcrypt_inline.commands.request import Request
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.trees.targets import TARGETS
@@ -63,7 +63,7 @@ def test_variant_takes_a_driver(tmp_path: Path, word: str, name: str) -> None:
     source = tmp_path / "dm-crypt.c"
     source.touch()
     if name:
-        assert testing._parse_variant(word.format(source)) == (name, None if name == "base" else source)
+        assert machines.variant_wanted(word.format(source)) == (name, None if name == "base" else source)
         return
     with pytest.raises(UserError, match="neither base nor series nor a file"):
-        testing._parse_variant(word.format(source))
+        machines.variant_wanted(word.format(source))

@@ -1,20 +1,177 @@
-"""build.py: the sources that a kernel is built from."""
+"""build.py: kernels and variants of a tree with the user's edits, with a kernel of a few lines."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from small import BEFORE, SOURCE, git_tree, make_target
+import pytest
+from guests import make_tests, run_tests, stand_in
+from small import AFTER, BEFORE, SOURCE, git, git_tree, make_target
 
-from dmcrypt_inline.kernels import build
-from dmcrypt_inline.trees.base import prepare_base
-from dmcrypt_inline.trees.series import apply_series
+from dmcrypt_inline.commands.machines import machine_as_it_stands, make_machine
+from dmcrypt_inline.commands.request import Request
+from dmcrypt_inline.common.counts import Counts
+from dmcrypt_inline.common.paths import build_dir, cache_dir, log_dir
+from dmcrypt_inline.common.run import CommandError
+from dmcrypt_inline.guests.machine import Machine
+from dmcrypt_inline.kernels.build import build_variant
+from dmcrypt_inline.testing import suites
+from dmcrypt_inline.trees.series import Tree
+from dmcrypt_inline.trees.targets import TARGETS
+
+# A module is its source, the image a file of block/.
+MAKEFILE = """\
+modules_prepare:
+	cp Makefile $(O)/
+bzImage:
+	mkdir -p $(O)/arch/x86/boot $(O)/include/config
+	cp block/core.c $(O)/arch/x86/boot/bzImage
+	echo 5.8.0 >$(O)/include/config/kernel.release
+modules: $(patsubst %.c,%.ko,$(wildcard $(M)/drivers/md/*.c))
+	[ -z "$(M)" ] || printf '%s\\n' $^ >$(M)/modules.order
+%.ko: %.c
+	! grep error $<
+	cp $< $@ # compiled
+"""
+MERGE_CONFIG = 'out=$3; shift 3; cat "$@" >"$out/.config"\n'
+OTHER = "drivers/md/dm.c"
+FILES = {
+    "Makefile": MAKEFILE,
+    "scripts/kconfig/merge_config.sh": MERGE_CONFIG,
+    "block/core.c": "core\n",
+    OTHER: "mapper\n",
+    "drivers/md/dm-builtin.c": "built in\n",
+    "drivers/md/dm-core.h": "core\n",
+    "drivers/md/Makefile": "",
+}
+EDITED = "int version = 23;\n"
 
 
-def test_a_driver_that_does_not_build_is_in_no_kernel(tmp_path: Path) -> None:
-    target = make_target(tmp_path)
-    tree = apply_series(target, prepare_base(target, git_tree(tmp_path / "linux", None)))
-    sources = tmp_path / "sources"
-    sources.mkdir()
-    build._copy_sources(tree, (), sources, tmp_path / "log")
-    assert (sources / SOURCE).read_text() == BEFORE
+@pytest.fixture
+def request_of_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Request:
+    """A request for the target `small`, whose kernel has the FILES."""
+    for name, text in FILES.items():
+        path = tmp_path / "linux" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    linux = git_tree(tmp_path / "linux", "v0.1")
+    for name, text in FILES.items():
+        (linux / name).write_text(text)  # git_tree has a Makefile of its own
+    git(linux, "commit", "-q", "-a", "--amend", "-m", "all")
+    git(linux, "tag", "-f", "v0.1")
+    monkeypatch.setitem(TARGETS, "small", make_target(tmp_path))
+    monkeypatch.setattr("dmcrypt_inline.commands.request.ensure_packages", lambda *_: None)
+    return Request("small", {"LINUX": linux}, "tcg")
+
+
+def prepared(request: Request) -> Tree:
+    """The tree, with all files to edit."""
+    tree = request.tree(request.target())
+    git(tree.path, "sparse-checkout", "disable")
+    return tree
+
+
+def built(request: Request, variant: str = "series") -> Machine:
+    return machine_as_it_stands(request, variant, "fast")[1]
+
+
+def compiled(name: str = "series") -> list[str]:
+    """The modules that make has compiled for a variant so far."""
+    lines = (log_dir("small") / f"module-{name}-fast.log").read_text().splitlines()
+    return [Path(line.split()[1]).stem for line in lines if line.endswith("# compiled")]
+
+
+def test_an_edit_compiles_one_file(request_of_small: Request) -> None:
+    tree = prepared(request_of_small)
+    first = built(request_of_small)
+    assert (first.modules["series"].path.read_text(), first.state) == (AFTER, "committed")
+    assert compiled() == ["dm-builtin", "dm-crypt", "dm"]
+    for number, (path, text) in enumerate(((SOURCE, EDITED), (OTHER, "edited\n")), 1):
+        (tree.path / path).write_text(text)
+        now = built(request_of_small)
+        assert now.kernel.key == first.kernel.key
+        assert (now.modules["series"].directory / f"{Path(path).stem}.ko").read_text() == text
+        assert now.state == "uncommitted"
+        assert compiled()[3:] == ["dm-crypt", "dm"][:number]
+    assert git(tree.path, "status", "--porcelain").split() == ["M", SOURCE, "M", OTHER]
+    git(tree.path, "commit", "-q", "-a", "-m", "not refreshed")
+    assert built(request_of_small).state == "uncommitted"
+    git(tree.path, "reset", "-q", "--hard", tree.series)
+    assert built(request_of_small).modules == first.modules
+    assert make_machine(request_of_small, tree, "fast", ("base",)).modules["base"].path.read_text() == BEFORE
+
+
+def test_the_edited_module_reaches_the_guest(
+    request_of_small: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = prepared(request_of_small)
+    built(request_of_small)
+    (tree.path / SOURCE).write_text(EDITED)
+    edited = f'grep -qx "{EDITED.strip()}" "$SHARE/input/modules/dm-crypt.ko" && word=ok; '
+    stand_in(monkeypatch, tmp_path, edited + run_tests(r"1..1\n${word:-not ok} 1 edited\n"))
+    make_tests(tmp_path, monkeypatch)
+    monkeypatch.setattr("dmcrypt_inline.guests.environment.run", lambda *_, **__: type("Said", (), {"output": ""}))
+    assert suites.selftest(built(request_of_small), True, "series", ["dm-crypt/table"]) == Counts(1, 0, 0)
+    found = json.loads((build_dir("small") / "selftest" / "results.json").read_text())
+    assert found["environment"]["state"] == "uncommitted"
+
+
+def test_an_edit_outside_drivers_md_is_built_next_to_the_kernel_of_the_queue(request_of_small: Request) -> None:
+    tree = prepared(request_of_small)
+    first = built(request_of_small).kernel
+    place = build_dir("small") / "edited-fast"
+    (tree.path / "block/core.c").write_text("edited\n")
+    now = built(request_of_small).kernel
+    assert now.image.read_text() == "edited\n"
+    assert now.image.parent == place
+    times = {path: path.stat().st_mtime_ns for path in (place / "source").rglob("*")}
+    (tree.path / "block/core.c").write_text("edited again\n")
+    assert built(request_of_small).kernel.image.read_text() == "edited again\n"
+    changed = [path.name for path, time in times.items() if path.is_file() and path.stat().st_mtime_ns != time]
+    assert sorted(changed) == [".index", "core.c"]
+    git(tree.path, "checkout", "-q", "block")
+    assert built(request_of_small).kernel == first
+
+
+def test_an_interrupted_build_of_edits_is_not_taken_for_the_one_before(request_of_small: Request) -> None:
+    tree = prepared(request_of_small)
+    first = built(request_of_small).kernel
+    for text in ("edited\n", "bzImage:\n\tfalse\n", "edited\n"):
+        (tree.path / ("Makefile" if "bzImage" in text else "block/core.c")).write_text(text)
+        if "bzImage" in text:
+            with pytest.raises(CommandError):
+                built(request_of_small)
+            git(tree.path, "checkout", "-q", "Makefile")
+    assert built(request_of_small).kernel.image.read_text() == "edited\n"
+    assert first.image.read_text() == "core\n"
+
+
+def test_a_driver_that_does_not_build_is_in_no_kernel(request_of_small: Request) -> None:
+    tree = prepared(request_of_small)
+    (tree.path / SOURCE).write_text("error\n")
+    with pytest.raises(CommandError):
+        built(request_of_small)
+    [source] = (cache_dir() / "sources").glob("small-*")
+    assert sorted(path.name for path in (source / "drivers/md").iterdir()) == ["Makefile", "dm-builtin.c", "dm-core.h"]
+    git(tree.path, "checkout", "-q", SOURCE)
+    assert built(request_of_small).modules["series"].path.read_text() == AFTER
+
+
+def test_other_drivers(request_of_small: Request, tmp_path: Path) -> None:
+    tree = prepared(request_of_small)
+    mine = tmp_path / "dm-crypt.c"
+    mine.write_text("mine\n")
+    assert built(request_of_small, f"{mine}").modules["given"].path.read_text() == "mine\n"
+    machine = built(request_of_small, "base")
+    assert machine.modules["base"].path.read_text() == BEFORE
+    assert compiled("base") == ["dm-crypt"]  # the others are those of the variant before
+    patch = next(tree.target.patches.glob("*.patch"))
+    for how, commit, text in ((False, tree.base, AFTER), (True, tree.series, BEFORE)):
+        module = build_variant(machine.kernel, tree, commit, "patched", patch=patch, reverse=how)
+        assert module.path.read_text() == text
+    more = build_variant(machine.kernel, tree, tree.series, "more", further={"load": "load\n"})
+    assert sorted(path.name for path in more.directory.glob("*.ko")) == [
+        *("dm-builtin.ko", "dm-crypt.ko", "dm.ko", "load.ko")
+    ]
+    assert "load" not in {path.stem for path in built(request_of_small).modules["series"].directory.iterdir()}

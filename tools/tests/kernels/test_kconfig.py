@@ -1,4 +1,4 @@
-"""Config fragments: parsed, merged, and proved to have taken effect."""
+"""kconfig.py: options that did not take effect are errors."""
 
 from __future__ import annotations
 
@@ -7,57 +7,42 @@ from pathlib import Path
 import pytest
 
 from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.kernels.kconfig import check_config, declared_options, merge_fragments, parse_config
+from dmcrypt_inline.kernels.kconfig import configure, requested
 
-CONFIG = """\
-# Linux/x86 5.10.262 Kernel Configuration
-CONFIG_SMP=y
-CONFIG_DM_CRYPT=m
-CONFIG_NR_CPUS=64
-CONFIG_CMDLINE="a=b"
-# CONFIG_EXPERT is not set
+DROPPED = """\
+Value requested for {0} not in final .config
+Requested value:  {1}
+Actual value:     {2}
+
 """
-DECLARED = {"CONFIG_SMP", "CONFIG_DM_CRYPT", "CONFIG_NR_CPUS", "CONFIG_EXPERT", "CONFIG_KASAN"}
 
 
-def test_parse_config() -> None:
-    assert parse_config(CONFIG) == {
-        "CONFIG_SMP": "y",
-        "CONFIG_DM_CRYPT": "m",
-        "CONFIG_NR_CPUS": "64",
-        "CONFIG_CMDLINE": '"a=b"',
-        "CONFIG_EXPERT": "n",
-    }
-
-
-def test_a_later_fragment_wins(tmp_path: Path) -> None:
-    (tmp_path / "one").write_text("CONFIG_A=y\nCONFIG_B=y\nCONFIG_D=y\n")
-    (tmp_path / "two").write_text("CONFIG_B=n\n# CONFIG_C is not set\n# CONFIG_D is gone\n")
-    merged = merge_fragments([tmp_path / "one", tmp_path / "two"])
-    assert merged == {"CONFIG_A": "y", "CONFIG_B": "n", "CONFIG_C": "n"}
-
-
-def test_a_config_that_has_it_all_passes() -> None:
-    check_config({"CONFIG_SMP": "y", "CONFIG_EXPERT": "n", "CONFIG_KASAN": "n"}, CONFIG, DECLARED)
+def configured(place: Path, *dropped: str) -> None:
+    """Run `configure` with a merge_config.sh that says it dropped an option."""
+    script = place / "scripts/kconfig/merge_config.sh"
+    script.parent.mkdir(parents=True)
+    script.write_text(f"cat <<'END'\nMerging a\n{DROPPED.format(*dropped) if dropped else ''}END\n")
+    configure(place, place, [], [], place / "log")
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "expected"),
+    "dropped",
     [
-        ("CONFIG_KASAN", "y", "CONFIG_KASAN=y: became n"),
-        ("CONFIG_DM_CRYPT", "y", "CONFIG_DM_CRYPT=y: became m"),
-        ("CONFIG_SMP", "n", "CONFIG_SMP=n: became y"),
-        ("CONFIG_NR_CPUS", "8", "CONFIG_NR_CPUS=8: became 64"),
-        ("CONFIG_TYPO", "n", "CONFIG_TYPO=n: this tree has no such option"),
+        ("CONFIG_DM_CRYPT", "CONFIG_DM_CRYPT=y", "CONFIG_DM_CRYPT=m"),
+        ("CONFIG_TYPO", "CONFIG_TYPO=y", ""),
+        ("CONFIG_SMP", "# CONFIG_SMP is not set", "CONFIG_SMP=y"),
     ],
 )
-def test_what_did_not_take_effect_is_listed(name: str, value: str, expected: str) -> None:
-    with pytest.raises(UserError, match=expected):
-        check_config({name: value}, CONFIG, DECLARED)
+def test_a_dropped_option_is_an_error(tmp_path: Path, dropped: tuple[str, ...]) -> None:
+    with pytest.raises(UserError, match=dropped[1]):
+        configured(tmp_path, *dropped)
 
 
-def test_declared_options(tmp_path: Path) -> None:
-    (tmp_path / "Kconfig").write_text("config A\n\tbool\nmenuconfig B\n\ttristate\n# config C\n")
-    (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / "Kconfig.debug").write_text("\tconfig D\n")
-    assert declared_options(tmp_path) == {"CONFIG_A", "CONFIG_B", "CONFIG_D"}
+def test_an_option_that_is_missing_is_not_set(tmp_path: Path) -> None:
+    configured(tmp_path, "CONFIG_EMBEDDED", "# CONFIG_EMBEDDED is not set", "")
+
+
+def test_comments_are_not_requested(tmp_path: Path) -> None:
+    fragment = tmp_path / "a.config"
+    fragment.write_text("# For limits on writers\nCONFIG_A=y\n\n# CONFIG_B is not set\n")
+    assert requested([fragment]) == ["CONFIG_A=y", "# CONFIG_B is not set"]
