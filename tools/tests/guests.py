@@ -11,7 +11,7 @@ import pytest
 from dmcrypt_inline.guests.environment import Environment
 from dmcrypt_inline.guests.machine import Machine
 from dmcrypt_inline.kernels.build import HOST, USER_MODE, Kernel, Module
-from dmcrypt_inline.kernels.build_cryptsetup import Cryptsetup
+from dmcrypt_inline.kernels.build_programs import Programs
 from dmcrypt_inline.testing import files, guest_tests, suites
 from dmcrypt_inline.trees.series import Tree
 from dmcrypt_inline.trees.targets import get_target
@@ -86,7 +86,7 @@ def make_tests(place: Path, monkeypatch: pytest.MonkeyPatch, said: Mapping[str, 
     monkeypatch.setattr(files, "TESTS", place / "tests")
 
 
-CRYPTSETUP = Cryptsetup("cryptsetup-2.3", Path("a prefix"), Path("tests"), "2.3.7", "", "")
+CRYPTSETUP = Programs("cryptsetup-2.3", Path("a prefix"), Path("tests"), "2.3.7", "")
 
 
 def run_tests(said: str, status: int | str = 0) -> str:

@@ -100,7 +100,7 @@ def _makefile_lists_selftests() -> None:
 def _driver_builds(queue: Queue, flavour: str) -> None:
     """Compile the driver with the complete queue applied, for one kernel."""
     tree = queue.applied()
-    states = {"the complete queue": (tree.series, {tree.target.source, *tree.target.beside})}
+    states = {"the complete queue": (tree.series, {tree.target.source, *tree.target.other_sources})}
     fail_if(_new_diagnostics(queue, prepare_kernel(queue.kernel or tree, flavour), states))
 
 

@@ -10,16 +10,16 @@ from ..common.errors import UserError
 from ..common.paths import log_dir
 from ..guests.machine import Machine
 from ..kernels.build import build_kernel, build_variant
-from ..kernels.build_cryptsetup import Cryptsetup, build_cryptsetup
+from ..kernels.build_programs import Programs, build_programs
 from ..testing.mutants import Mutant
 from ..trees.series import Tree, driver_commits, snapshot
 from ..trees.targets import CRYPTSETUP, get_target
 from .request import Request
 
 
-def patched_cryptsetup(request: Request) -> Cryptsetup:
+def patched_cryptsetup(request: Request) -> Programs:
     """cryptsetup with its queue. Raises UserError when that does not apply or build."""
-    return build_cryptsetup(request.tree(get_target(CRYPTSETUP)))
+    return build_programs(request.tree(get_target(CRYPTSETUP)))
 
 
 def make_machine(

@@ -17,7 +17,7 @@ from ..common.progress import say
 from ..guests.guest import run_guest
 from ..guests.machine import UNACCELERATED, Machine
 from ..kernels.build import build_kernel, build_variant
-from ..kernels.build_cryptsetup import Cryptsetup
+from ..kernels.build_programs import Programs
 from ..report import pages
 from ..trees.targets import MEASURED, stack_below, top_of_stack
 from .machines import make_machine, patched_cryptsetup, steps, with_steps
@@ -43,7 +43,7 @@ def demo(request: Request) -> int:
     return pages.write_report(path)
 
 
-def _show(machine: Machine, cryptsetup: Cryptsetup) -> None:
+def _show(machine: Machine, cryptsetup: Programs) -> None:
     """Show tables and a LUKS2 volume in a guest. Raises UserError when a step fails or the kernel warns."""
     kernel, accel = machine.kernel, machine.accel()
     out = build_dir(kernel.target) / "demo" / "guest"

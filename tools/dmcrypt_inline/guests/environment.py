@@ -12,7 +12,7 @@ from pathlib import Path
 from ..common import host
 from ..common.paths import log_dir
 from ..common.run import run
-from ..kernels.build_cryptsetup import Cryptsetup
+from ..kernels.build_programs import Programs
 from .machine import Machine
 
 CPUINFO = Path("/proc/cpuinfo")
@@ -43,7 +43,7 @@ class Environment:
     tools: Mapping[str, str]
 
 
-def environment(machine: Machine, accel: str, cryptsetup: Cryptsetup | None = None) -> Environment:
+def environment(machine: Machine, accel: str, cryptsetup: Programs | None = None) -> Environment:
     """Ask the programs and the host. Raises CommandError when a program is missing."""
     kernel = machine.kernel
     log = log_dir(kernel.target) / "versions.log"

@@ -103,7 +103,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Module:
-    """One build of dm-crypt, with the other modules of drivers/md and of the target's `beside`.
+    """One build of dm-crypt, with the other modules of drivers/md and the target's other sources.
 
     `directory` holds the .ko files; `source` is the git blob id of dm-crypt.c; `uncommitted`: the tree had edits or
     commits that the queue does not have.

@@ -12,7 +12,7 @@ from ..common.errors import UserError
 from ..guests.guest import GRACE, GuestResult, indented, run_guest, tail
 from ..guests.kernel_log import STALLS, KernelWarning, find_warnings
 from ..kernels.build import USER_MODE, Kernel, Module
-from ..kernels.build_cryptsetup import Cryptsetup
+from ..kernels.build_programs import Programs
 from . import ktap
 from .files import cpus, groups, kernel_arguments, provoked
 from .results import Outcome
@@ -90,7 +90,7 @@ class Guests:
     """
 
     kernel: Kernel
-    cryptsetup: Cryptsetup | None
+    cryptsetup: Programs | None
     accel: str
     out: Path
     quick: bool

@@ -15,7 +15,7 @@ from ..guests.environment import environment
 from ..guests.machine import Machine
 from ..guests.runs import new_run
 from ..kernels.build import USER_MODE, Module
-from ..kernels.build_cryptsetup import Cryptsetup
+from ..kernels.build_programs import Programs
 from ..trees.base import BaseTree
 from ..trees.targets import get_target
 from .advice import bitlocker_volumes, run_advice
@@ -123,7 +123,7 @@ def soak(machine: Machine, minutes: int, seed: int) -> Counts:
     return suite.run(_selftests(guests, machine.modules["series"], [SOAK], seconds=2 * (60.0 * minutes + 600.0)))
 
 
-def of_cryptsetup(machine: Machine, cryptsetup: Cryptsetup, quick: bool, tests: Sequence[str]) -> Counts:
+def of_cryptsetup(machine: Machine, cryptsetup: Programs, quick: bool, tests: Sequence[str]) -> Counts:
     """Run the tests `tests` of cryptsetup, with the queue in the kernel or without it as each test wants."""
     suite = _suite(machine, "cryptsetup", quick=quick, cryptsetup=cryptsetup)
     return suite.run(_of_cryptsetup(suite.guests, machine, tests))
@@ -163,7 +163,7 @@ def mutants(machine: Machine, wanted: Sequence[Mutant]) -> Counts:
 def test_queue(
     machine: Machine,
     sample: Sequence[Mutant],
-    cryptsetup: Cryptsetup | None,
+    cryptsetup: Programs | None,
     volumes: BaseTree,
     excluded: Sequence[str] = (),
 ) -> Counts:

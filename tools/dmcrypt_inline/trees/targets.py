@@ -46,6 +46,20 @@ class Recipe:
 
 
 @dataclass(frozen=True)
+class Autotools:
+    """How a target that is no kernel is built: `prepare` in its sources, ./configure with `options`, make, install.
+
+    `prepare` are commands; `goals` are the arguments of each make before `make install`; `program`, below the prefix,
+    prints the version with --version.
+    """
+
+    prepare: tuple[tuple[str, ...], ...]
+    options: tuple[str, ...]
+    goals: tuple[tuple[str, ...], ...]
+    program: str
+
+
+@dataclass(frozen=True)
 class Target:
     """One upstream tree at one version, with the queue that applies to it.
 
@@ -60,8 +74,9 @@ class Target:
     a stacked queue. `long_term` says that where it is not named only its mails are checked and its NATIVE kernel is
     tested, `in_package` that its driver is the one for its kernels in the package (see package.py).
 
-    Of kernels only: `source` is the file that variants replace, `beside` those of further modules that come with
-    it; `fragments` maps a flavour to its config fragments, later ones winning; `mend` is a patch that User-Mode Linux
+    Of programs only: `build`. Of kernels only: `source` is dm-crypt.c, `other_sources` the files of further modules
+    that the queue changes, outside the directory of `source`: variants replace all of these; `fragments` maps a
+    flavour to its config fragments, later ones winning; `mend` is a patch that User-Mode Linux
     needs, for the sources that kernels are built from alone, `measuring` a directory of patches for those of the
     flavour MEASURED; `has_flags` says that the base knows the flags, the queue being fixes; `defects`
     names the kselftests that find the base wrong, `defects_natively` those that do in the NATIVE flavour, where that
@@ -87,8 +102,9 @@ class Target:
     below: str = ""
     long_term: bool = False
     in_package: bool = False
+    build: Autotools | None = None
     source: str = ""
-    beside: tuple[str, ...] = ()
+    other_sources: tuple[str, ...] = ()
     fragments: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     mend: Path | None = None
     measuring: Path | None = None
@@ -104,8 +120,8 @@ class Target:
 
     @property
     def replaced(self) -> tuple[str, ...]:
-        """All that variants replace: the directory of the source, which ends in a slash, and the files `beside`."""
-        return (f"{Path(self.source).parent}/", *self.beside)
+        """The paths that variants replace: the directory of `source`, with a slash at its end, and `other_sources`."""
+        return (f"{Path(self.source).parent}/", *self.other_sources)
 
     @property
     def adds_selftests(self) -> bool:
@@ -253,7 +269,7 @@ TARGETS: dict[str, Target] = {
             commit="48778464bb7d346b47157d21ffde2af6b2d39110",
             abi={"drivers/md/dm-crypt.c": (".version = {1, 22, 0},",)},
             source="drivers/md/dm-crypt.c",
-            beside=("crypto/cryptd.c",),
+            other_sources=("crypto/cryptd.c",),
             fragments=linux_fragments() | {NATIVE: NATIVE_FRAGMENTS},
             mend=TOOLS / "targets" / "linux-5.8" / "native.patch",
             lacks=("polled_io_ends", "zoned_writes_stay_in_order", *KUNIT),
@@ -388,6 +404,15 @@ TARGETS: dict[str, Target] = {
                 "tests/test_utils.c": "0b00005c80a1",
             },
             products=CRYPTSETUP_PRODUCTS,
+            build=Autotools(
+                prepare=(("sh", "./autogen.sh"),),
+                options=(
+                    *("--with-crypto_backend=openssl", "--enable-luks2-reencryption"),
+                    *("--disable-nls", "--with-tmpfilesdir=no"),  # nothing may be installed outside the prefix
+                ),
+                goals=(("all",), ("check", "TESTS=")),  # builds the test programs and runs none
+                program="sbin/cryptsetup",
+            ),
             commit="74e94e7bdd12fdfd4e5869d14c91cee2fe242eeb",
             lists=("cryptsetup@lists.linux.dev",),
             abi={

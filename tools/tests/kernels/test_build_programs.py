@@ -1,7 +1,8 @@
-"""Builds and build checks of cryptsetup, with a cryptsetup of a few lines."""
+"""build_programs.py and checks/cryptsetup.py, with a cryptsetup of a few lines."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,10 @@ from dmcrypt_inline.checks.checklist import Failed, Queue
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.paths import cache_dir
 from dmcrypt_inline.common.run import CommandError
-from dmcrypt_inline.kernels import build_cryptsetup as stage
+from dmcrypt_inline.kernels import build_programs as stage
 from dmcrypt_inline.trees.base import prepare_base
 from dmcrypt_inline.trees.series import Tree, apply_series
-from dmcrypt_inline.trees.targets import Recipe, Target
+from dmcrypt_inline.trees.targets import Autotools, Recipe, Target
 
 CONFIGURE = """\
 #!/bin/sh
@@ -85,6 +86,7 @@ def tree(place: Path, main: str, old: str = OLD) -> Tree:
         recipe=Recipe("small", "small", "1", "small.tar.xz", place / "base.patch", {}),
         blobs={"main.c": git(work, "rev-parse", "v2.3.3:main.c").strip()},
         products=(),
+        build=Autotools((("sh", "./autogen.sh"),), (), (("all",), ("check", "TESTS=")), "sbin/cryptsetup"),
     )
     return apply_series(target, prepare_base(target, work))
 
@@ -95,17 +97,18 @@ CHANGED = MAIN.replace("2.3.3", "2.3.4")
 def test_a_build_is_reused_until_the_tree_or_the_flags_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DESTDIR", str(tmp_path / "elsewhere"))  # the caller's environment does not decide
     made = tree(tmp_path, CHANGED)
-    first = stage.build_cryptsetup(made)
+    first = stage.build_programs(made)
     mark = first.prefix / "mark"
     mark.touch()
-    assert stage.build_cryptsetup(made) == first
+    assert stage.build_programs(made) == first
     assert mark.exists()
     (first.prefix.parent / ".complete").unlink()  # the stamp comes last: this build was interrupted
-    assert stage.build_cryptsetup(made) == first
+    assert stage.build_programs(made) == first
     assert not mark.exists()
     mark.touch()
-    monkeypatch.setattr(stage, "CFLAGS", "-O1")
-    assert stage.build_cryptsetup(made).key != first.key
+    assert made.target.build
+    changed = replace(made.target, build=replace(made.target.build, options=("--disable-nls",)))
+    stage.build_programs(replace(made, target=changed))
     assert not mark.exists()
     assert not (tmp_path / "elsewhere").exists()
 
@@ -113,17 +116,17 @@ def test_a_build_is_reused_until_the_tree_or_the_flags_change(tmp_path: Path, mo
 def test_where_build_has_a_space_the_cache_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dmcrypt_inline.common.paths.BUILD", tmp_path / "a b")
     made = tree(tmp_path, CHANGED)
-    assert stage.build_cryptsetup(made).prefix.is_relative_to(cache_dir())
+    assert stage.build_programs(made).prefix.is_relative_to(cache_dir())
     monkeypatch.setenv("DMCRYPT_INLINE_CACHE", str(tmp_path / "c d"))
     with pytest.raises(UserError, match="set DMCRYPT_INLINE_CACHE to a directory without"):
-        stage.build_cryptsetup(made)
+        stage.build_programs(made)
 
 
 def test_a_build_that_fails_shows_why_and_leaves_no_stamp(tmp_path: Path) -> None:
     made = tree(tmp_path, MAIN.replace("return 0", "return nothing"))
     for _ in range(2):
         with pytest.raises(CommandError, match=r"nothing.* undeclared"):
-            stage.build_cryptsetup(made)
+            stage.build_programs(made)
 
 
 def test_a_version_is_what_the_program_says() -> None:

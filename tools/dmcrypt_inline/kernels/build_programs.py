@@ -1,0 +1,113 @@
+"""Stage 'built' for targets that are programs: libraries, programs and test programs, under build/<target>.
+
+Installed programs contain their own path, so a build cannot be renamed: a stamp, written last, marks a complete one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..common.errors import UserError
+from ..common.gitrepo import check_out, resolve
+from ..common.jobs import jobs
+from ..common.paths import GIB, build_dir, cache_dir, disk_guard, is_complete, locked, log_dir, stamp
+from ..common.progress import step
+from ..common.run import run
+from ..trees.series import Tree
+from ..trees.targets import Autotools, Target
+
+VARIABLES = ("CC=gcc", "CPPFLAGS=", "LDFLAGS=", "LIBS=")  # those of the caller's environment must not count
+CFLAGS = "-g -O2"
+BUILD_SPACE = GIB // 4  # 60 MB of sources, objects and programs
+AWKWARD = re.compile(r"[^\w./+,@%=:-]")  # in a path; libtool cannot install there
+
+
+@dataclass(frozen=True)
+class Programs:
+    """One built and installed target, such as cryptsetup.
+
+    `prefix` holds sbin, lib and so on; the programs run by their absolute path. `tests` is the tests directory of the
+    sources, with the test programs. `version` is the one that the program prints, `queue_hash` that of the queue
+    applied.
+    """
+
+    target: str
+    prefix: Path
+    tests: Path
+    version: str
+    queue_hash: str
+
+
+def build_programs(tree: Tree) -> Programs:
+    """Build and install the tree with its queue below build/<target>, or return the installation that is there.
+
+    Only reads the tree. Raises UserError when a program fails, when the disk is too small, or when no place has a path
+    that libtool can install to.
+    """
+    name, build, log = tree.target.name, build_of(tree.target), log_dir(tree.target.name) / "build.log"
+    place = _place(name) / "series"
+    source, prefix = place / "source", place / "installed"
+    compiler = run(["gcc", "--version"], log=log, timeout=60).output.splitlines()[0]
+    files = resolve(tree.path, f"{tree.series}^{{tree}}", log)
+    key = hashlib.sha256("\n".join([str(place), str(files), compiler, CFLAGS, repr(build)]).encode()).hexdigest()
+    with locked(place):
+        if not is_complete(place, key):
+            shutil.rmtree(place, ignore_errors=True)
+            with step(f"building {name}", log), disk_guard(place, BUILD_SPACE, f"a build of {name}"):
+                source.mkdir(parents=True)
+                check_out(tree.path, tree.series, source, log)
+                configure_programs(build, source, prefix, CFLAGS, log)
+                make_programs(build, source, log)
+                _make(source, log, "install", "DESTDIR=")
+                stamp(place, key)
+    said = run([prefix / build.program, "--version"], log=log, timeout=60).output
+    return Programs(name, prefix, source / "tests", parse_version(said), tree.queue_hash)
+
+
+def build_of(target: Target) -> Autotools:
+    """The row that says how the target is built. Raises UserError for a kernel."""
+    if target.build is None:
+        raise UserError(f"{target.name} is a kernel")
+    return target.build
+
+
+def configure_programs(build: Autotools, source: Path, prefix: Path, cflags: str, log: Path) -> None:
+    """Prepare the sources in `source` and configure them there. Raises CommandError."""
+    for argv in build.prepare:
+        run(argv, log=log, timeout=600, cwd=source)
+    arguments = [f"--prefix={prefix}", *build.options, *VARIABLES, f"CFLAGS={cflags}"]
+    run(["./configure", *arguments], log=log, timeout=600, cwd=source, env={"CONFIG_SITE": "/dev/null"})
+
+
+def make_programs(build: Autotools, source: Path, log: Path) -> str:
+    """Compile all in the configured `source`. Returns the messages, those of each job in one piece."""
+    return "".join(_make(source, log, *goals) for goals in build.goals)
+
+
+def _make(source: Path, log: Path, *arguments: str) -> str:
+    argv: list[str | Path] = ["make", "-C", source, f"-j{jobs()}", "--output-sync=target", *arguments]
+    return run(argv, log=log, timeout=1800).transcript
+
+
+def parse_version(said: str) -> str:
+    """The version in the output of a program's --version ("cryptsetup 2.3.7"); UserError when there is none."""
+    found = re.match(r"\S+ (\d[\w.-]*)", said)
+    if found is None:
+        raise UserError(f"a program does not print its version, but:\n  {said.strip()}")
+    return found[1]
+
+
+def _place(target_name: str) -> Path:
+    """Where builds of the target go: build/<target>, or the cache when libtool cannot install to that path."""
+    places = (build_dir(target_name), cache_dir() / "programs" / target_name)
+    for place in places:
+        if not AWKWARD.search(str(place)):
+            return place
+    raise UserError(
+        "libtool cannot install to a path with a space or another special character, and both places have one:\n"
+        f"  {places[0]}\n  {places[1]}\n  set DMCRYPT_INLINE_CACHE to a directory without"
+    )
