@@ -29,7 +29,7 @@ CACHE_KINDS = {
     "sources": "sources of kernel builds",
     "kernels": "kernels",
     "modules": "builds of dm-crypt",
-    "cryptsetup": "builds of cryptsetup",
+    "programs": "builds of cryptsetup",
     "images": "disk images for make package-test",
     "python": "Python environments",
 }
