@@ -97,7 +97,7 @@ class Suite:
 
 
 def _suite(
-    machine: Machine, stage: str, *, quick: bool, cryptsetup: Cryptsetup | None = None, **settings: object
+    machine: Machine, stage: str, *, quick: bool, cryptsetup: Programs | None = None, **settings: object
 ) -> Suite:
     """A suite with a directory of its own below build/<target>/runs."""
     kernel, accel = machine.kernel, machine.accel()
