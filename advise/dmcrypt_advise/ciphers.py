@@ -12,7 +12,9 @@ from .system import System
 # (crypto/simd.c). That never happens in the task that submits a write, where no_write_workqueue encrypts.
 SYNC, SIMD, ASYNC = "synchronous", "synchronous unless the FPU is busy", "asynchronous"
 # A cipher in C that works block by block, alone or in a template; the hash of a template does not matter.
-PLAIN = re.compile(r"(^|(?<!mac)\()(\w+-generic|aes-lib|aes-fixed-time)\b")
+PLAIN = re.compile(r"(^|(?<!mac)\()(\w+-generic|aes-(lib|fixed-time|asm|arm|arm64))\b")
+# Drivers with CRYPTO_ALG_ALLOCATES_MEMORY, which dm-crypt never gets, whatever their priority.
+ALLOCATING = re.compile(r"^(qat_|mv-|safexcel-)|^(?!tk-).*-(caam|ccp|qce|talitos|sun8i-\w+)$")
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def cipher_driver(system: System, cipher: str) -> CipherDriver | None:
     """The driver with the highest priority for a cipher, None if /proc/crypto has none."""
     entries = _entries(system.read("/proc/crypto") or "")
     wanted = algorithm(cipher)
-    fitting = [it for it in entries if wanted in (it.name, it.driver)]
+    fitting = [it for it in entries if wanted in (it.name, it.driver) and not ALLOCATING.search(it.driver)]
     if not fitting:
         return None
     best = max(fitting, key=lambda it: it.priority)

@@ -61,7 +61,7 @@ class Verdict:
             parts.append("resolve the conflict")
         if self.larger:
             parts.append(f"use sectors of {BIG}")
-        return "; ".join(parts) or {LEAVE: "leave the flags off", DONE: DONE}[self.advice]
+        return "; ".join(parts) or {LEAVE: "leave it as it is", DONE: DONE}[self.advice]
 
     @property
     def status(self) -> int:

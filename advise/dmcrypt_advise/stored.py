@@ -105,12 +105,15 @@ def parse_command_line(text: str, mapping: Mapping) -> tuple[frozenset[str] | No
     """The options for a LUKS volume on the kernel command line, None without any; and if they name the volume."""
     own: frozenset[str] | None = None
     general: frozenset[str] | None = None
+    discards = False
     for word in text.split():
         key, _, value = word.partition("=")
         if key == "cryptdevice":  # of mkinitcpio, whose options have two spellings
             device, name, options, *_ = f"{value}::".split(":")
             if name == mapping.name or mapping.uuid in device:
                 own = table_options(option.removeprefix("perf-").replace("_", "-") for option in options.split(","))
+        if key == "rd.luks.allow-discards" and value.removeprefix("luks-") in ("", mapping.uuid):  # of dracut
+            discards = True
         if key not in ("rd.luks.options", "luks.options"):
             continue
         name, equals, options = value.partition("=")
@@ -119,6 +122,8 @@ def parse_command_line(text: str, mapping: Mapping) -> tuple[frozenset[str] | No
                 own = table_options(options.split(","))
         else:
             general = table_options(value.split(","))
+    if discards:
+        own = (own or general or frozenset()) | {DISCARD}
     return (general, False) if own is None else (own, True)
 
 

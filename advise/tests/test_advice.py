@@ -33,6 +33,7 @@ ADVISE = Path(__file__).resolve().parents[1]
 LAPTOP = "debian-12-laptop"
 UUID = "11111111-2222-3333-4444-555555555555"
 NAME = "nvme0n1p3_crypt"
+DRIVERS = {"xts(ecb(aes-generic))": 100, "xts-aes-aesni": 401, "xts-aes-caam": 3000, "qat_aes_xts": 4001}
 PACKAGE = Path(looking.__file__).parent
 
 
@@ -217,6 +218,7 @@ def test_algorithm(cipher: str, wanted: str) -> None:
     [
         ("xts(ecb(aes-generic))", True),
         ("xts(ecb(aes-lib))", True),
+        ("xts(ecb(aes-arm))", True),
         ("cryptd(xts(ecb(aes-fixed-time)))", True),
         ("essiv(cbc(aes-generic),sha256-generic)", True),
         ("adiantum(xchacha12-generic,aes-generic,nhpoly1305-generic)", True),
@@ -234,6 +236,15 @@ def test_drivers_without_instructions_for_their_cipher(tmp_path: Path, driver: s
     served = ciphers.cipher_driver(System(tmp_path), "aes-xts-plain64")
     assert served
     assert served.plain is plain
+
+
+def test_dm_crypt_never_gets_drivers_that_allocate_memory(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    blocks = [f"name : xts(aes)\ndriver : {driver}\npriority : {priority}\n" for driver, priority in DRIVERS.items()]
+    (tmp_path / "proc/crypto").write_text("\n".join(blocks))
+    driver = ciphers.cipher_driver(System(tmp_path), "aes-xts-plain64")
+    assert driver
+    assert driver.name == "xts-aes-aesni"
 
 
 @pytest.mark.parametrize(
@@ -368,6 +379,7 @@ def test_an_initramfs_with_an_old_crypttab_is_a_conflict(tmp_path: Path, name: s
         (f"a rd.luks.options={UUID}=discard,no-read-workqueue b", {DISCARD, READ}, True),
         (f"rd.luks.options={UUID}=discard rd.luks.options=no-read-workqueue", {DISCARD}, True),
         ("rd.luks.options=discard", {DISCARD}, False),
+        (f"rd.luks.allow-discards=luks-{UUID} rd.luks.options=no-read-workqueue", {DISCARD, READ}, True),
         (f"rd.luks.uuid=luks-{UUID} rd.luks.options=timeout=30s", set(), False),
         (f"rd.luks.options={UUID[::-1]}=discard quiet", None, False),
         (f"cryptdevice=UUID={UUID}:a:allow-discards,no-read-workqueue quiet", {DISCARD, READ}, True),

@@ -333,22 +333,6 @@ def measuring_removes_what_it_created() -> None:
         same("RAM disk", False, Path("/sys/module/brd").exists())
 
 
-def a_user_learns_what_was_not_checked() -> None:
-    """In a forked process: other users may not read the program's files here."""
-    result = RESULTS / "nobody.json"
-    with luks(*LUKS2), result.open("w") as out:
-        if (child := os.fork()) == 0:
-            os.setgroups([])
-            os.setresuid(65534, 65534, 65534)
-            json.dump(advise(), out)
-            out.close()
-            os._exit(0)
-        os.waitpid(child, 0)
-    status, output, errors = json.loads(result.read_text())
-    same("status and errors", (2, ""), (status, errors))
-    same("unread facts on the screen", True, "not checked:" in output and "volume: CANNOT TELL" in output)
-
-
 def all_tests() -> dict[str, Callable[[], None]]:
     """The tests by name, in order."""
     [version] = re.findall(r"^crypt +v1\.(\d+)", run("dmsetup", "targets"), re.MULTILINE)
@@ -358,7 +342,6 @@ def all_tests() -> dict[str, Callable[[], None]]:
         luks2_stores_the_flags,
         small_sectors_on_a_disk_with_large_ones_are_changed,
         measuring_removes_what_it_created,
-        a_user_learns_what_was_not_checked,
     )
     cases = [*([ZONED] if RELEASE >= (6, 0) else []), *CASES]  # the kernel of linux-5.8 has no zoned disks
     return {**{test.__name__: test for test in functions}, **{case.name: case.test for case in cases}}
