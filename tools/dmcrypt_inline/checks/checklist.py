@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,18 +10,12 @@ from pathlib import Path
 from ..common.counts import Counts
 from ..common.errors import UserError
 from ..common.gitrepo import git
+from ..common.host import install_commands, is_installed
 from ..common.progress import clock, say
 from ..trees.series import Tree, read_series
 from ..trees.targets import Target
 
 SLOW = 5.0  # seconds
-GIT_COMMANDS = "/usr/lib/git-core:/usr/libexec/git-core"  # programs that only git finds
-PACKAGES = {  # Debian's names, where they are not the program's
-    "arm-linux-gnueabi-gcc": "gcc-arm-linux-gnueabi",
-    "git-send-email": "git-email",
-    "s390x-linux-gnu-gcc": "gcc-s390x-linux-gnu",
-    "spatch": "coccinelle",
-}
 
 
 class Failed(Exception):
@@ -88,10 +80,9 @@ def fail_if(problems: Sequence[str]) -> None:
 
 
 def require(programs: Sequence[str]) -> None:
-    """Raise Failed with the missing programs and their Debian packages."""
-    path = f"{os.environ.get('PATH', os.defpath)}:{GIT_COMMANDS}"
-    missing = [name for name in programs if shutil.which(name, path=path) is None]
-    fail_if([f"{name} is not installed (Debian package: {PACKAGES.get(name, name)})" for name in missing])
+    """Raise Failed with the missing programs and their packages."""
+    if missing := [name for name in programs if not is_installed(name)]:
+        raise Failed(f"not installed: {' '.join(missing)}\n{install_commands(missing)}")
 
 
 def run_checks(checks: Sequence[Check], quick: bool = False) -> Counts:

@@ -9,6 +9,7 @@ from ..bench import sectors
 from ..bench.plans import PLANS
 from ..checks.queues import check_names
 from ..checks.sources import source_checks
+from ..common.host import GROUPS, install_commands, is_installed
 from ..common.jobs import jobs
 from ..common.progress import say
 from ..testing.files import cryptsetup_tests, kselftests
@@ -74,5 +75,9 @@ def _columns(title: str, groups: Mapping[str, Iterable[str]]) -> None:
 
 
 def packages(request: Request) -> int:
-    """Print the packages that the tools need."""
+    """Print the packages that the tools need, and what is missing here."""
+    names = dict.fromkeys(name for group in GROUPS.values() for name in group)
+    say(install_commands(names))
+    missing = [name for name in names if not is_installed(name)]
+    say(f"missing here: {' '.join(missing) or 'nothing'}")
     return 0

@@ -14,7 +14,7 @@ from ..checks.queues import check_mails, queue_checks
 from ..checks.sources import source_checks
 from ..common.counts import Counts, total
 from ..common.errors import UserError
-from ..common.host import ensure_packages, enter_python_env, python_env
+from ..common.host import ensure_packages, enter_python_env, install_packages, python_env
 from ..common.paths import BUILD, build_dir
 from ..common.progress import say
 from ..guests.guest import open_shell
@@ -40,7 +40,7 @@ Parts = dict[str, Callable[[], Counts]]
 def check(request: Request, only: str) -> int:
     """Run the checks that need no guest; status 1 when one failed."""
     targets = request.targets()
-    ensure_packages("base", "check", "coccinelle", "slow", *_build_packages(targets))
+    install_packages("base", "check", "coccinelle", "slow", *_build_packages(targets))
     _make_trees(targets, request)
     if only:
         return _close(_some_checks(targets, request, set(only.split())))
@@ -89,7 +89,7 @@ def test(request: Request, exclude: str, failed: bool) -> int:
         for parts in (checks, guests)
     )
 
-    ensure_packages("base", "build", "check", "coccinelle", "cryptsetup", "guest", "report")
+    install_packages("base", "build", "check", "coccinelle", "cryptsetup", "guest", "report")
     settings = {"target": request.target_name or "all"}
     earlier = earlier_outcomes(BUILD, "test", settings)
     out = new_run(BUILD, "test")

@@ -1,4 +1,4 @@
-"""What the host must have: Debian packages and a Python environment of our own."""
+"""The programs that the tools need from the host, and a Python environment of our own."""
 
 from __future__ import annotations
 
@@ -14,99 +14,169 @@ from pathlib import Path
 
 from .errors import UserError
 from .paths import BUILD, GIB, TOOLS, disk_guard, is_complete, locked, stamp, use_entry
-from .progress import step
+from .progress import say, step
 from .run import CommandError, run
 
 REQUIREMENTS = TOOLS / "requirements.txt"
 ENTERED = "DMCRYPT_INLINE_ENTERED"  # set in the environment by enter_python_env
+# Besides PATH: an ordinary user's PATH may lack sbin, and git finds its commands itself.
+MORE_PATHS = ("/usr/sbin", "/sbin", "/usr/lib/git-core", "/usr/libexec/git-core")
 
-# What each stage calls that a minimal Debian does not have. The names are Debian's.
-PACKAGES: dict[str, tuple[str, ...]] = {
-    "base": ("debian-archive-keyring", "git", "xz-utils"),
-    "build": ("bc", "bison", "flex", "gcc", "git", "libc6-dev", "libelf-dev", "make", "perl"),
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+FILES = {  # patterns below /
+    "debian-archive-keyring": (str(KEYRING).lstrip("/"),),
+    # Coccinelle loads Python's library by the name that it has for development.
+    "libpython3.so": ("usr/lib*/libpython3.*.so", "usr/lib/*-linux-gnu*/libpython3.*.so"),
+    "ovmf": ("usr/share/OVMF/OVMF_CODE*.fd",),
+}
+# What each group of stages needs: programs, C headers, Perl modules, FILES, and Python's ensurepip.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "base": ("git", "tar", "xz"),
+    "archive": ("debian-archive-keyring",),
+    "build": ("bc", "bison", "flex", "gcc", "git", "libelf.h", "make", "perl", "stdlib.h"),
     "cryptsetup": (
-        *("autoconf", "automake", "autopoint", "gettext", "libtool", "pkg-config"),
-        *("gcc", "libc6-dev", "libdevmapper-dev", "libblkid-dev", "libjson-c-dev", "libpopt-dev", "libssl-dev"),
-        *("make", "uuid-dev"),
+        *("autoconf", "automake", "autopoint", "gcc", "libtoolize", "make", "msgfmt", "pkg-config"),
+        *("blkid/blkid.h", "json-c/json.h", "libdevmapper.h", "openssl/evp.h", "popt.h", "stdlib.h", "uuid/uuid.h"),
     ),
-    "check": ("git", "git-email", "libmailtools-perl", "perl", "quilt", "rsync", "shellcheck", "sparse"),
-    # Coccinelle looks for the library under the name that it has for development.
-    "coccinelle": ("coccinelle", "libpython3-dev"),
-    "slow": ("clang-19", "gcc-arm-linux-gnueabi", "gcc-s390x-linux-gnu"),
+    "check": ("git", "git-send-email", "Mail::Address", "perl", "quilt", "rsync", "shellcheck", "sparse"),
+    "coccinelle": ("libpython3.so", "spatch"),
+    "slow": ("arm-linux-gnueabi-gcc", "clang-19", "s390x-linux-gnu-gcc"),
     "guest": (
-        *("btrfs-progs", "cryptsetup-bin", "dmsetup", "e2fsprogs", "fio", "jq", "keyutils", "kmod", "perl", "procps"),
-        *("qemu-system-x86", "udev", "util-linux", "xxd", "xz-utils"),
+        *("cryptsetup", "dmsetup", "fio", "jq", "keyctl", "losetup", "mkfs.btrfs", "mkfs.ext4", "modprobe", "perl"),
+        *("pgrep", "qemu-system-x86_64", "udevadm", "xxd", "xz"),
     ),
-    # The disks for its tests.
     "package": (
-        "cryptsetup-bin",
-        "debian-archive-keyring",
-        "debootstrap",
-        "e2fsprogs",
-        "ovmf",
-        "qemu-system-x86",
-        "qemu-utils",
+        *("cryptsetup", "debian-archive-keyring", "debootstrap", "debugfs", "mkfs.ext4", "ovmf", "qemu-img"),
+        "qemu-system-x86_64",
     ),
-    "python": () if importlib.util.find_spec("ensurepip") else ("python3-venv",),
+    "python": ("ensurepip",),
+}
+DISTRIBUTIONS = {
+    "Debian": "apt-get install --no-install-recommends",
+    "Fedora": "dnf install",
+    "Arch": "pacman -S",
+}
+# The packages in these distributions, where they are not all called like the program. Empty: there is none.
+PACKAGES = {
+    "arm-linux-gnueabi-gcc": ("gcc-arm-linux-gnueabi", "gcc-arm-linux-gnu", ""),
+    "autopoint": ("autopoint", "gettext-devel", "gettext"),
+    "blkid/blkid.h": ("libblkid-dev", "libblkid-devel", "util-linux-libs"),
+    "clang-19": ("clang-19", "clang19", "clang"),
+    "cryptsetup": ("cryptsetup-bin", "cryptsetup", "cryptsetup"),
+    "debian-archive-keyring": ("debian-archive-keyring", "debian-keyring", "debian-archive-keyring"),
+    "debugfs": ("e2fsprogs", "e2fsprogs", "e2fsprogs"),
+    "dmsetup": ("dmsetup", "device-mapper", "device-mapper"),
+    "ensurepip": ("python3-venv", "python3", "python"),
+    "git-send-email": ("git-email", "git-email", "git"),
+    "json-c/json.h": ("libjson-c-dev", "json-c-devel", "json-c"),
+    "keyctl": ("keyutils", "keyutils", "keyutils"),
+    "libdevmapper.h": ("libdevmapper-dev", "device-mapper-devel", "device-mapper"),
+    "libelf.h": ("libelf-dev", "elfutils-libelf-devel", "libelf"),
+    "libpython3.so": ("libpython3-dev", "python3-devel", "python"),
+    "libtoolize": ("libtool", "libtool", "libtool"),
+    "losetup": ("util-linux", "util-linux", "util-linux"),
+    "Mail::Address": ("libmailtools-perl", "perl-MailTools", "perl-mailtools"),
+    "mkfs.btrfs": ("btrfs-progs", "btrfs-progs", "btrfs-progs"),
+    "mkfs.ext4": ("e2fsprogs", "e2fsprogs", "e2fsprogs"),
+    "modprobe": ("kmod", "kmod", "kmod"),
+    "msgfmt": ("gettext", "gettext", "gettext"),
+    "openssl/evp.h": ("libssl-dev", "openssl-devel", "openssl"),
+    "ovmf": ("ovmf", "edk2-ovmf", "edk2-ovmf"),
+    "pgrep": ("procps", "procps-ng", "procps-ng"),
+    "pkg-config": ("pkg-config", "pkgconf-pkg-config", "pkgconf"),
+    "popt.h": ("libpopt-dev", "popt-devel", "popt"),
+    "qemu-img": ("qemu-utils", "qemu-img", "qemu-img"),
+    "qemu-system-x86_64": ("qemu-system-x86", "qemu-system-x86-core", "qemu-system-x86"),
+    "s390x-linux-gnu-gcc": ("gcc-s390x-linux-gnu", "gcc-s390x-linux-gnu", ""),
+    "shellcheck": ("shellcheck", "ShellCheck", "shellcheck"),
+    "spatch": ("coccinelle", "coccinelle", ""),
+    "stdlib.h": ("libc6-dev", "glibc-devel", "glibc"),
+    "udevadm": ("udev", "systemd-udev", "systemd"),
+    "uuid/uuid.h": ("uuid-dev", "libuuid-devel", "util-linux-libs"),
+    "xxd": ("xxd", "xxd", "tinyxxd"),
+    "xz": ("xz-utils", "xz", "xz"),
 }
 
 
-def missing_packages(names: Iterable[str]) -> list[str]:
-    """Those of the Debian packages `names` that are not installed. Raises UserError where there is no dpkg."""
-    wanted = sorted(set(names))
-    try:
-        query = ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *wanted]
-        asked = run(query, log=BUILD / "host.log", timeout=60, check=False)
-    except CommandError as error:
-        raise UserError(
-            "this is not a Debian system (there is no dpkg-query), so the packages cannot be looked up\n"
-            f"  the tools are written for Debian and its derivatives; they need: {' '.join(wanted)}"
-        ) from error
-    installed = {line.split()[0] for line in asked.output.splitlines() if line.endswith(" installed")}
-    return [name for name in wanted if name not in installed]
+def is_installed(name: str) -> bool:
+    """Look for what a name in GROUPS stands for."""
+    if name in FILES:
+        return any(any(Path("/").glob(pattern)) for pattern in FILES[name])
+    if name == "ensurepip":
+        return importlib.util.find_spec(name) is not None
+    if "::" in name:
+        return _succeeds(["perl", f"-M{name}", "-e1"])
+    if name.endswith(".h"):
+        return _succeeds(["gcc", "-E", "-x", "c", "-"], f"#include <{name}>\n")
+    return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), *MORE_PATHS])) is not None
 
 
-def _privilege() -> list[str] | None:
-    """The words before a command that needs root; None when there is no way to be root without a password."""
-    if os.geteuid() == 0:
-        return []
-    if shutil.which("sudo"):
-        asked = run(["sudo", "-n", "true"], log=BUILD / "host.log", timeout=30, check=False)
-        if asked.returncode == 0:
-            return ["sudo", "-n"]
-    return None
+def packages(names: Iterable[str], distribution: str = "Debian") -> list[str]:
+    """The packages of a distribution (one of DISTRIBUTIONS) that have what these names stand for."""
+    number = list(DISTRIBUTIONS).index(distribution)
+    return sorted({PACKAGES.get(name, (name,) * len(DISTRIBUTIONS))[number] for name in names} - {""})
 
 
-def ensure_packages(*stages: str) -> None:
-    """Install what the stages (keys of PACKAGES) lack; does not touch apt when nothing is missing.
-
-    Raises UserError with the command to type when packages are missing and this
-    user may not install them, and when apt-get fails.
-    """
-    missing = missing_packages(name for stage in stages for name in PACKAGES[stage])
-    if not missing:
-        return
-    typed = f"apt-get install --no-install-recommends {' '.join(missing)}"
-    rights = _privilege()
-    if rights is None:
-        raise UserError(
-            f"these packages are missing: {' '.join(missing)}\n"
-            "  and installing them needs root, or sudo without a password. As root, type:\n"
-            f"    {typed}"
+def install_commands(names: Iterable[str]) -> str:
+    """How to install what these names stand for: a line for each distribution."""
+    wanted = list(names)
+    lines = []
+    for each, command in DISTRIBUTIONS.items():
+        nowhere = " ".join(name for name in wanted if not packages([name], each))
+        lines.append(
+            f"  {each}: {command} {' '.join(packages(wanted, each))}" + (f" (none: {nowhere})" if nowhere else "")
         )
+    return "\n".join(lines)
+
+
+def install_packages(*groups: str) -> list[str]:
+    """Install what these groups lack, where that is possible: on Debian and its derivatives, with root's rights.
+
+    Prints the list of packages first. Returns the names that are missing at the end.
+    """
+    missing = _missing(groups)
+    rights = _rights() if missing and shutil.which("apt-get") else None
+    if rights is None:
+        return missing
+    say(f"installing: {' '.join(packages(missing))}")
     log = BUILD / "host.log"
     apt = [*rights, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
-    install = [*apt, "install", "-y", "-q", "--no-install-recommends", *missing]
-    with step(f"installing {' '.join(missing)}", log):
-        if run(install, log=log, timeout=1800, check=False).returncode == 0:
-            return
-        try:  # the lists may be old, or not there at all
-            run([*apt, "update", "-q"], log=log, timeout=600)
-            run(install, log=log, timeout=1800)
-        except CommandError as error:
-            raise UserError(
-                f"apt-get could not install what is missing; to see why, type:\n    {typed}\n{error}"
-            ) from error
+    install = [*apt, "install", "-y", "-q", "--no-install-recommends", *packages(missing)]
+    try:
+        with step("installing packages", log):
+            if run(install, log=log, timeout=1800, check=False).returncode != 0:
+                run([*apt, "update", "-q"], log=log, timeout=600)  # the lists were old, or there were none
+                run(install, log=log, timeout=1800)
+    except CommandError as error:
+        say(str(error))
+    return _missing(groups)
+
+
+def ensure_packages(*groups: str) -> None:
+    """Install what these groups lack. Raises UserError with the packages where that is not possible."""
+    missing = install_packages(*groups)
+    if missing:
+        raise UserError(f"these are missing: {' '.join(missing)}\n  as root, type:\n{install_commands(missing)}")
+
+
+def _missing(groups: Iterable[str]) -> list[str]:
+    return [
+        name for name in dict.fromkeys(name for group in groups for name in GROUPS[group]) if not is_installed(name)
+    ]
+
+
+def _rights() -> list[str] | None:
+    """The words before a command that needs root; None when that would take a password."""
+    if os.geteuid() == 0:
+        return []
+    return ["sudo", "-n"] if _succeeds(["sudo", "-n", "true"]) else None
+
+
+def _succeeds(argv: list[str], stdin: str = "") -> bool:
+    try:
+        return run(argv, log=BUILD / "host.log", timeout=60, stdin=stdin.encode(), check=False).returncode == 0
+    except CommandError:  # there is no such program
+        return False
 
 
 def enter_python_env() -> None:

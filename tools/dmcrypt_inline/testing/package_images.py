@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..common.errors import UserError
+from ..common.host import KEYRING
 from ..common.paths import GIB, TOOLS, publish, use_entry
 from ..common.progress import step
 from ..common.run import run
-from ..trees.archive import KEYRING, uris_of
+from ..trees.archive import uris_of
 
 NEED = 6 * GIB
 ROOT_SIZE, BOOT_SIZE, HEADER = 2 * GIB, 256 << 20, 16 << 20

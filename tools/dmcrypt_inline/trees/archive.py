@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..common.errors import UserError
+from ..common.host import KEYRING, install_packages
 from ..common.paths import cache_dir, publish, use_entry
 from ..common.progress import say, step
 from ..common.run import CommandError, run
 from .targets import Recipe, Target
 
-KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")  # from the package debian-archive-keyring
 DOWNLOAD = 1 << 29  # bytes: a kernel source package (120 MB) and apt's lists
 DAY = 86400  # seconds
 APT_CONF = """\
@@ -130,8 +130,8 @@ def _apt_get(target: Target, words: Sequence[str], into: Path, log: Path) -> str
             f"apt on this machine names no Debian archive for a suite like {recipe.suite}\n"
             f"  add the archive of your release to apt's sources\n{advice}"
         )
-    if not KEYRING.exists():
-        raise UserError(f"{KEYRING} is missing; apt-get install debian-archive-keyring\n{advice}")
+    if install_packages("archive"):
+        raise UserError(f"{KEYRING} is missing: install the package debian-archive-keyring\n{advice}")
     problems = []
     for uri in uris:
         with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:

@@ -1,4 +1,4 @@
-"""Host packages: nothing done when nothing is missing, and said clearly when nothing can be done."""
+"""host.py: the host's programs and packages, and the Python environment."""
 
 from __future__ import annotations
 
@@ -14,21 +14,18 @@ from dmcrypt_inline.common.paths import TOOLS, cache_dir
 
 
 @pytest.fixture
-def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An ordinary user on a machine with these programs only; apt-get writes down how it was called."""
-    place = tmp_path / "bin"
-    place.mkdir()
-    script(place, "dpkg-query", 'for n; do case "$n" in git|perl) echo "$n installed" ;; esac; done; exit 1')
-    script(
-        place,
-        "apt-get",
-        f'echo "$@" >>{tmp_path}/apt; [ ! -e {tmp_path}/stale ] || {{ rm {tmp_path}/stale; exit 100; }}',
-    )
-    monkeypatch.setenv("PATH", f"{place}:/usr/bin:/bin")
-    monkeypatch.setattr("shutil.which", lambda name: str(place / name) if (place / name).exists() else None)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only directory in PATH, with the programs that all tests need; the user is an ordinary one."""
+    path = tmp_path / "bin"
+    path.mkdir()
+    for program in ("sh", "env", "true"):
+        (path / program).symlink_to(f"/bin/{program}")
+    monkeypatch.setenv("PATH", str(path))
+    monkeypatch.setattr(host, "MORE_PATHS", ())
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    monkeypatch.setattr(host, "PACKAGES", {"one": ("git", "perl"), "two": ("git", "fio", "sparse")})
-    return place
+    monkeypatch.setattr(host, "GROUPS", {"one": ("git",), "two": ("git", "spatch", "quilt")})
+    script(path, "git", "")
+    return path
 
 
 def script(place: Path, name: str, body: str) -> None:
@@ -36,51 +33,74 @@ def script(place: Path, name: str, body: str) -> None:
     (place / name).chmod(0o755)
 
 
-def calls(tmp_path: Path) -> list[str]:
-    path = tmp_path / "apt"
-    return path.read_text().splitlines() if path.exists() else []
+def add_apt(place: Path, body: str) -> None:
+    """An apt-get that writes down its arguments, and a sudo that needs no password."""
+    script(place, "apt-get", f'echo "$@" >>{place.parent}/apt; {body}')
+    script(place, "sudo", '[ "$1" = -n ] || exit 1; shift; exec "$@"')
 
 
-def test_nothing_missing_means_no_apt(programs: Path, tmp_path: Path) -> None:
+def apt_calls(place: Path) -> list[list[str]]:
+    path = place.parent / "apt"
+    return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+
+INSTALLS = "[ $1 = update ] || for name in spatch quilt; do ln -s /bin/true {place}/$name; done"
+
+
+def test_nothing_missing_means_no_apt(place: Path) -> None:
+    add_apt(place, "exit 1")
     host.ensure_packages("one")
-    assert calls(tmp_path) == []
+    assert apt_calls(place) == []
 
 
-@pytest.mark.parametrize("sudo", ["", "exit 1"])  # none, or one that asks for a password
-def test_an_ordinary_user_gets_the_command_to_type(programs: Path, tmp_path: Path, sudo: str) -> None:
-    if sudo:
-        script(programs, "sudo", sudo)
+def test_missing_packages_are_printed_and_installed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    add_apt(place, f"PATH=/bin:/usr/bin; {INSTALLS.format(place=place)}")
+    host.ensure_packages("one", "two")
+    assert [(call[0], call[-2:]) for call in apt_calls(place)] == [("install", ["coccinelle", "quilt"])]
+    assert "installing: coccinelle quilt" in capsys.readouterr().out
+
+
+def test_old_lists_are_updated_once(place: Path) -> None:
+    stale = place.parent / "stale"
+    stale.touch()
+    add_apt(place, f"PATH=/bin:/usr/bin; [ ! -e {stale} ] || {{ rm {stale}; exit 1; }}; {INSTALLS.format(place=place)}")
+    host.ensure_packages("two")
+    assert [call[0] for call in apt_calls(place)] == ["install", "update", "install"]
+
+
+@pytest.mark.parametrize("apt", ["", "exit 1"])  # another distribution, and an archive that cannot be reached
+def test_missing_packages_are_named_for_each_distribution(place: Path, apt: str) -> None:
+    if apt:
+        add_apt(place, apt)
+    assert host.install_packages("two") == ["spatch", "quilt"]
     with pytest.raises(UserError) as caught:
-        host.ensure_packages("one", "two")
-    assert "these packages are missing: fio sparse" in str(caught.value)
-    assert "apt-get install --no-install-recommends fio sparse" in str(caught.value)
-    assert calls(tmp_path) == []
-
-
-def test_sudo_without_a_password_installs(programs: Path, tmp_path: Path) -> None:
-    script(programs, "sudo", '[ "$1" = -n ] || exit 1; shift; exec "$@"')
-    host.ensure_packages("two")
-    assert calls(tmp_path) == ["install -y -q --no-install-recommends fio sparse"]
-
-
-def test_old_lists_are_updated_once(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    (tmp_path / "stale").touch()
-    host.ensure_packages("two")
-    assert [call.split()[0] for call in calls(tmp_path)] == ["install", "update", "install"]
-
-
-def test_an_apt_that_fails_is_quoted(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    script(programs, "apt-get", "echo no route to host; exit 100")
-    with pytest.raises(UserError, match="no route to host"):
         host.ensure_packages("two")
+    for words in ("apt-get install --no-install-recommends coccinelle quilt", "dnf install coccinelle quilt"):
+        assert words in str(caught.value)
 
 
-def test_without_dpkg_the_packages_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match="not a Debian system"):
-        host.missing_packages(["git"])
+def test_root_s_password_is_never_asked_for(place: Path) -> None:
+    add_apt(place, "")
+    script(place, "sudo", "exit 1")
+    assert host.install_packages("two") == ["spatch", "quilt"]
+    assert apt_calls(place) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        *(("stdlib.h", True), ("no/such.h", False), ("File::Temp", True), ("No::Such", False)),
+        *(("sh", True), ("no-such-program", False), ("ensurepip", True)),
+    ],
+)
+def test_what_is_installed(name: str, expected: bool) -> None:
+    assert host.is_installed(name) is expected
+
+
+def test_each_group_names_packages() -> None:
+    names = {name for group in host.GROUPS.values() for name in group}
+    assert set(host.PACKAGES) | set(host.FILES) <= names
+    assert all(host.packages([name]) for name in names)
 
 
 def test_every_python_package_has_an_exact_version() -> None:

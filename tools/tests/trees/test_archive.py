@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from small import make_target
 
+from dmcrypt_inline.common import host
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.paths import cache_dir
 from dmcrypt_inline.trees import archive
@@ -64,7 +65,7 @@ def moving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
     (tmp_path / "apt-get").chmod(0o755)
     monkeypatch.setenv("PLACE", str(tmp_path))
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(archive, "KEYRING", tmp_path / "apt-get")
+    monkeypatch.setitem(host.FILES, "debian-archive-keyring", ("bin/sh",))
     monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"VERSION_CODENAME": "bookworm"})
     recipe = Recipe("linux-source-0.1", "bullseye-security", "", "small.tar.xz", Path("base.patch"), {})
     return replace(make_target(tmp_path / "target"), recipe=recipe)
