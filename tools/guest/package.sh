@@ -135,7 +135,7 @@ step() {
 	refused)
 		original_is_loaded
 		check "the package is installed" install_package
-		check "after a reboot the distribution's module is loaded" after_reboot "$kernel" stock
+		check "after a reboot the distribution's module is loaded" after_reboot "$kernel" original
 		check "with the reason" grep -q 'mokutil --import /var/lib/dkms/mok.pub' "/var/lib/dmcrypt-dkms/$kernel"
 		check "the key is imported" import_key
 		;;
@@ -147,14 +147,14 @@ step() {
 		;;
 	unknown_key)
 		check "the kernel is not locked down" grep -F '[none]' /sys/kernel/security/lockdown
-		check "status shows the effect of Secure Boot" grep -q '^with Secure Boot ours would not load' <(status)
+		check "status shows the effect of Secure Boot" grep -q '^with Secure Boot the patched module would not load' <(status)
 		;;
 	imported)
 		check "the key is imported" import_key
 		;;
 	early)
 		check "a later release arrives before the patched module ran" install_kernel trixie-security
-		check "it keeps the distribution's module" after_reboot "$(newest 6.12)" stock
+		check "it keeps the distribution's module" after_reboot "$(newest 6.12)" original
 		check "with the reason" grep -q 'has not run' "/var/lib/dmcrypt-dkms/$(newest 6.12)"
 		;;
 	running)
@@ -169,17 +169,17 @@ step() {
 		release=$(dpkg-deb -f /var/cache/trixie-security/linux-image-6.*.deb Version | cut -d . -f 3 | cut -d - -f 1)
 		sed -i "/^highest-7/d; s/^\(highest-6.12 :=\) .*/\1 $((release - 1))/" /usr/src/dmcrypt-dkms-*/kernels.mk
 		check "an unknown release arrives" install_kernel trixie-security
-		check "it keeps the distribution's module" after_reboot "$(newest 6.12)" stock
+		check "it keeps the distribution's module" after_reboot "$(newest 6.12)" original
 		check "with the reason" grep -q "up to .$((release - 1)), not .$release" "/var/lib/dmcrypt-dkms/$(newest 6.12)"
 		check "an unknown series arrives" install_kernel trixie-backports
-		check "it keeps the distribution's module" after_reboot "$(newest 7.3)" stock
+		check "it keeps the distribution's module" after_reboot "$(newest 7.3)" original
 		check "with the reason" grep -q 'has no dm-crypt for Linux 7.3' "/var/lib/dmcrypt-dkms/$(newest 7.3)"
 		;;
 	broken)
 		for source in /usr/src/dmcrypt-dkms-*/*/dm-crypt.c; do echo '#error broken on purpose' >>"$source"; done
 		check "a kernel arrives for which the module does not build" install_kernel trixie-security
 		check "it has an initramfs" [ -e "/boot/initrd.img-$(newest 6.12)" ]
-		check "after a reboot the distribution's module is loaded" after_reboot "$(newest 6.12)" stock
+		check "after a reboot the distribution's module is loaded" after_reboot "$(newest 6.12)" original
 		check "with the reason" grep -q 'dkms could not build it' "/var/lib/dmcrypt-dkms/$(newest 6.12)"
 		;;
 	full)
@@ -187,7 +187,7 @@ step() {
 		dd if=/dev/zero of=/boot/full bs=64k 2>/dev/null
 		check "the package is installed, with a full /boot" install_package
 		check "the initramfs is the same" same "$before" "$(sha256sum <"/boot/initrd.img-$kernel")"
-		check "after a reboot the distribution's module is loaded" after_reboot "$kernel" stock
+		check "after a reboot the distribution's module is loaded" after_reboot "$kernel" original
 		check "with the reason" grep -q 'no initramfs could be made' "/var/lib/dmcrypt-dkms/$kernel"
 		;;
 	unfinished)
@@ -205,7 +205,7 @@ step() {
 		check "a package of the next version is made" next_package
 		check "it is installed" dpkg -i ./next.deb
 		check "after a reboot the next version is loaded" after_reboot "$kernel" 99-inline
-		check "the other kernel has the distribution's module, to fall back on" after_reboot "$(newest 6.12)" stock
+		check "the other kernel has the distribution's module, to fall back on" after_reboot "$(newest 6.12)" original
 		;;
 	data_only)
 		dpkg --purge cryptsetup-initramfs && update-initramfs -u -k all
@@ -261,7 +261,7 @@ step() {
 		check "the patched module is no longer installed" fails exists "/lib/modules/$kernel/updates/drivers/md/dm-crypt.ko*"
 		check "the state says that the distribution's module is not back" grep -q '^unfinished: ' "/var/lib/dmcrypt-dkms/$kernel"
 		check "it does not build again" fails dmcrypt-dkms install "$kernel"
-		check "after a reboot the distribution's module is loaded" after_reboot "$kernel" stock
+		check "after a reboot the distribution's module is loaded" after_reboot "$kernel" original
 		;;
 	cut_*)
 		case $1 in

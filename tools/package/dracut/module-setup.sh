@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# dracut takes all of drivers/md, the stock dm-crypt too, although depmod prefers ours: that one alone is to be there.
+# dracut takes all of drivers/md, also the original dm-crypt, although depmod prefers the patched one: remove the former.
 
 # called by dracut
 check() {

@@ -1,8 +1,7 @@
-"""tools/package/dmcrypt-dkms: killed before whatever changes the disk, and called again, it leaves what it says.
+"""tools/package/dmcrypt-dkms: killed before any change of the disk, and called again, it ends as it says.
 
-And its status says so where the firmware may refuse ours.
-
-The program runs on a small tree that stands for the system, and calls programs that only look like the real ones.
+Its status warns where the firmware may reject the patched module. The program runs on a small tree in place of the
+system, and calls stand-ins for the real programs.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import pytest
 from dmcrypt_inline.trees.package import DATA, PROGRAM
 
 KERNEL = "6.12.118"
-OURS = "1.0-inline"
+PATCHED = "1.0-inline"
 PLACES = ("/lib/modules", "/boot/", "/var/lib", "/var/tmp", "/run/", "/usr/src", "/sys/", "/proc/sys", "/etc/initramfs")
 # Each step that changes something: counted, and the KILL_AT-th is not done.
 COUNTED = """#!/bin/bash
@@ -62,7 +61,7 @@ if [ "$1" = -k ]; then echo "$R/lib/modules/$2/$(cat "$R/lib/modules/$2/chosen")
 
 @dataclass(frozen=True)
 class State:
-    """What boots ("stock" or OURS), what lies in /lib/modules, and what is noted ("": nothing)."""
+    """The module that boots (PATCHED or "original"), the one in /lib/modules, and the note ("": none)."""
 
     image: str
     placed: str
@@ -70,7 +69,7 @@ class State:
 
 
 class System:
-    """A tree with one kernel, and the programs beside it."""
+    """A tree with one kernel, and the programs next to it."""
 
     def __init__(self, place: Path) -> None:
         self.root, self.programs = place / "root", place / "programs"
@@ -118,11 +117,11 @@ class System:
         return subprocess.run(["tar", *words], check=True, capture_output=True, text=True).stdout
 
     def call(self, what: str, trouble: Mapping[str, str] | None = None) -> int:
-        """Its exit status. Programs that outlive it have ended, too."""
+        """Call the program; return its exit status."""
         return self.run(what, trouble or {}).returncode
 
     def run(self, what: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-        """What became of it, with what it said."""
+        """Run the program."""
         (self.root / "count").write_text("1\n")
         command = f"VICTIM=$$ exec bash {self.programs / PROGRAM} {what} {KERNEL}"
         all_env = {"R": str(self.root), "PATH": "/usr/bin:/bin", **env}
@@ -134,30 +133,30 @@ class System:
         placed = self.modules / "updates/drivers/md/dm-crypt.ko"
         note = self.root / "var/lib/dmcrypt-dkms" / KERNEL
         return State(
-            held[1] if held else "stock",
+            held[1] if held else "original",
             ",".join(version.findall(placed.read_text())) if placed.exists() else "",
             note.read_text() if note.exists() else "",
         )
 
 
 NO_BUILD, NO_ROOM = {"NO_BUILD": "y"}, {"NO_ROOM": "y"}
-GONE = State("stock", "", "")
+GONE = State("original", "", "")
 
 
 def goes_on(system: System, restore: Callable[[], None]) -> None:
-    """Whatever is called next ends as it says, and can be called again."""
+    """Each next call ends as it says, and can be repeated."""
     left = system.state()
-    assert not left.note.startswith("stock: ") or (left.image, left.placed) == ("stock", ""), left
+    assert not left.note.startswith("original: ") or (left.image, left.placed) == ("original", ""), left
     assert system.call("install") == 0
-    assert system.state() == State(OURS, OURS, f"{OURS}: built and checked\n"), left
+    assert system.state() == State(PATCHED, PATCHED, f"{PATCHED}: built and checked\n"), left
     restore()
     assert system.call("install", NO_BUILD) == 1
-    assert system.state() == State("stock", "", "stock: dkms could not build it, see above\n"), left
+    assert system.state() == State("original", "", "original: dkms could not build it, see above\n"), left
     restore()
     assert system.call("remove") == 0
     assert system.state() == GONE, left
     restore()
-    assert (system.call("remove", NO_ROOM) == 0) == (left.image == "stock"), left
+    assert (system.call("remove", NO_ROOM) == 0) == (left.image == "original"), left
     assert system.state().image == left.image
     assert system.call("remove") == 0
     assert system.state() == GONE, left
@@ -166,11 +165,11 @@ def goes_on(system: System, restore: Callable[[], None]) -> None:
 @pytest.mark.parametrize("before", ["nothing", "install"])
 @pytest.mark.parametrize(("what", "trouble"), [("install", {}), ("install", NO_BUILD), ("remove", {})])
 def test_it_can_be_killed_anywhere(tmp_path: Path, before: str, what: str, trouble: Mapping[str, str]) -> None:
-    system, whole, kept = System(tmp_path), tmp_path / "whole", tmp_path / "kept"
+    system, complete, kept = System(tmp_path), tmp_path / "complete", tmp_path / "kept"
     if before == "install":
         assert system.call(before) == 0
     seen: set[tuple[State, bool]] = set()
-    shutil.copytree(system.root, whole)
+    shutil.copytree(system.root, complete)
     number = 0
     while True:
         number += 1
@@ -189,7 +188,7 @@ def test_it_can_be_killed_anywhere(tmp_path: Path, before: str, what: str, troub
             goes_on(system, restore)
             shutil.rmtree(kept)
         shutil.rmtree(system.root)
-        shutil.copytree(whole, system.root)
+        shutil.copytree(complete, system.root)
     assert status == (1 if trouble else 0)
     assert number > (1 if (before, what) == ("nothing", "remove") else 3)
 
@@ -207,11 +206,11 @@ def test_it_can_be_killed_anywhere(tmp_path: Path, before: str, what: str, troub
 def test_status_tells_of_a_key_that_secure_boot_would_refuse(
     tmp_path: Path, lockdown: str | None, key: str, warned: bool
 ) -> None:
-    system, warning = System(tmp_path), "with Secure Boot ours would not load"
+    system, warning = System(tmp_path), "with Secure Boot the patched module would not load"
     if lockdown:
         for path in ("sys/firmware/efi", "sys/kernel/security"):
             (system.root / path).mkdir(parents=True)
         (system.root / "sys/kernel/security/lockdown").write_text(f"{lockdown}\n")
-    assert warning not in system.run("status", {"KEY": key}).stdout  # nothing of ours is installed
+    assert warning not in system.run("status", {"KEY": key}).stdout  # the patched module is not installed
     assert system.call("install") == 0
     assert (warning in system.run("status", {"KEY": key}).stdout) is warned
