@@ -40,7 +40,7 @@ def load(text: str, place: Path, *, is_root: bool = True) -> System:
 
 
 def unified(**sections: bytes) -> bytes:
-    """An image for the firmware as systemd-stub has it, but for its program: each section behind the table."""
+    """An image for the firmware as systemd-stub has it, without its program: each section behind the table."""
     begin = 0x40 + 24 + 16 + 40 * len(sections)
     head = b"MZ".ljust(0x3C, b"\0") + struct.pack("<I4sHH12xHH16x", 0x40, b"PE\0\0", 0x8664, len(sections), 16, 0)
     body = b""

@@ -1,1 +1,1 @@
-"""Prepare, build, boot, test and measure the inline dm-crypt patch queues. The rooms are in CONTRIBUTING.md."""
+"""Prepare, build, boot, test and measure the inline dm-crypt patch queues. CONTRIBUTING.md describes the packages."""

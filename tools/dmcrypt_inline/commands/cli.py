@@ -234,10 +234,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def clean_environment() -> None:
-    """Remove from our environment what would change the programs that we run."""
-    ours = {each.variable for stage in STAGES.values() for each in stage.options}
+    """Remove the variables from the environment that would change other programs."""
+    known = {each.variable for stage in STAGES.values() for each in stage.options}
     for name in list(os.environ):
-        if name in FOREIGN or name in ours or name.startswith(FOREIGN_PREFIXES):
+        if name in FOREIGN or name in known or name.startswith(FOREIGN_PREFIXES):
             del os.environ[name]
 
 

@@ -1,4 +1,4 @@
-"""What guests need, built from what the user asked for."""
+"""Build the kernels, modules and programs of guests, as the user asked."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def steps(tree: Tree) -> dict[str, str]:
 def machine_as_it_stands(request: Request, variant: str, flavour: str) -> tuple[str, Machine]:
     """A machine with one variant, and its name: the tree with all edits and commits that the queue does not have.
 
-    Raises UserError when the variant is neither base nor series nor a file.
+    Raises UserError when the variant is not base, series or a file.
     """
     name, driver = variant_wanted(variant)
     tree = request.tree(request.kernel_target())
@@ -69,7 +69,7 @@ def variant_wanted(word: str) -> tuple[str, Path | None]:
         return word, None
     name, _, path = word.rpartition("=")
     if Path(path).suffix != ".c" or not Path(path).is_file():
-        raise UserError(f"VARIANT={word}: neither base nor series nor a file [NAME=]path/to/dm-crypt.c")
+        raise UserError(f"VARIANT={word}: not base, series or a file [NAME=]path/to/dm-crypt.c")
     return name or "given", Path(path)
 
 

@@ -56,11 +56,11 @@ def option(name: str, text: str, **details: Any) -> Option:
 
 
 def number(least: int) -> Callable[[str], int]:
-    """The argparse type of whole numbers from `least` on."""
+    """The argparse type of integers from `least` on."""
 
     def parse(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} on")
+            raise argparse.ArgumentTypeError(f"{text!r} is no integer from {least} on")
         return int(text)
 
     return parse

@@ -71,7 +71,7 @@ def am(request: Request) -> int:
 
 
 def outbox(request: Request, sign: str, trailers: Sequence[str], version: int) -> int:
-    """The queue as mails below build/<target>/outbox, its selftests in outbox-selftests beside it."""
+    """The queue as mails below build/<target>/outbox, its selftests in outbox-selftests next to it."""
     target = request.target()
     posting = outbox_stage.checked(Posting(sign, tuple(trailers), version))
     applied = request.tree(target)
@@ -109,5 +109,5 @@ def packaged(request: Request, version: str) -> Path:
     for path in made:
         say(str(path))
     known = ", ".join(f"{driver.series} up to .{driver.highest}" for driver in drivers)
-    say(f"  for Linux {known}; drivers/md/dm.c, which the queues mend too, stays the kernel's own")
+    say(f"  for Linux {known}; drivers/md/dm.c, which the queues fix too, stays the kernel's own")
     return made[0]

@@ -15,7 +15,7 @@ from ..trees.targets import DEFAULT, TARGETS, Target, get_target
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for: a target's name (None: see `targets` and `target`), own trees, an accelerator.
+    """The options of the command line: a target's name (None: see `targets` and `target`), own trees, an accelerator.
 
     `own` maps a target's variable (LINUX, CRYPTSETUP) to the user's tree.
     """

@@ -1,1 +1,1 @@
-"""What every room uses: running programs, paths, the cache, the host's packages."""
+"""The base of all packages: running programs, paths, the cache, the host's programs."""

@@ -37,7 +37,7 @@ def entries() -> list[Entry]:
 def prune(days: int) -> Iterator[Entry]:
     """Remove the entries that no run has used for `days` days, except those that a run is making; yield the removed."""
     for each in entries():
-        # No run can begin to use an entry while prune_lock is held. It may have begun since entries() returned.
+        # No run can begin to use an entry while prune_lock is held. One may have started since entries() returned.
         with prune_lock(fcntl.LOCK_EX):
             if _unused(each.path) < days * DAY:
                 continue

@@ -32,7 +32,7 @@ def git(
     stdin: bytes | None = None,
     check: bool = True,
 ) -> Completed:
-    """Run git in a repository of ours. `timeout` in seconds; raises CommandError as `run` does."""
+    """Run git in a repository of this project. `timeout` in seconds; raises CommandError as `run` does."""
     return run(
         ["git", "-c", "gc.auto=0", "-c", "safe.directory=*", "-C", repo, *args],
         log=log,
@@ -100,7 +100,7 @@ def blob_id(path: Path) -> str:
 
 
 def known_authors(log: Path) -> list[str]:
-    """Who may sign as author: the repository's own git identities, as 'Name <address>'.
+    """The allowed authors of patches: the repository's own git identities, as 'Name <address>'.
 
     They come from its history: in a fresh clone the configured identity is the
     reader's. Before the first commit, and outside a repository, the configured one counts.

@@ -1,4 +1,4 @@
-"""Where things lie, and how a cache entry comes to exist whole or not at all."""
+"""Directories of the project, its builds and its cache, whose entries are created atomically."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def publish(final: Path, make: Callable[[Path], None], need: int, what: str) -> Path:
-    """Make the directory `final` whole or not at all, and return it.
+    """Create the directory `final` atomically, and return it.
 
     `make` fills a temporary sibling, which is then renamed; an interrupted run
     leaves only that sibling, which the next run removes. `need` is in bytes.
@@ -175,7 +175,7 @@ def publish(final: Path, make: Callable[[Path], None], need: int, what: str) -> 
 
 
 def is_complete(path: Path, key: str) -> bool:
-    """Whether the directory `path` was stamped with `key` (see `stamp`)."""
+    """Check that the directory `path` was stamped with `key` (see `stamp`)."""
     try:
         return (path / ".complete").read_text() == key
     except OSError:
@@ -183,7 +183,7 @@ def is_complete(path: Path, key: str) -> bool:
 
 
 def stamp(path: Path, key: str) -> None:
-    """Mark `path` as whole: for what cannot be renamed (it holds its own path). Call it last, under `locked`."""
+    """Mark `path` as complete, if it cannot be renamed (it contains its own path). Call it last, under `locked`."""
     fresh = path / ".complete.part"
     fresh.write_text(key)
     fresh.rename(path / ".complete")

@@ -1,1 +1,1 @@
-"""What was measured, as tables, charts and pages."""
+"""Show measurements as tables, charts and pages."""

@@ -1,4 +1,4 @@
-"""What make bench ACCEL=native measured: the price of a sector by variant, or of the worker threads, as tables."""
+"""Tables of make bench ACCEL=native: the cost of a sector by variant, or of the worker threads."""
 
 from __future__ import annotations
 

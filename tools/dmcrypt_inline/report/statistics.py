@@ -66,7 +66,7 @@ class Comparison:
     rounds: int
 
     def differs(self, neutral: float = 1.0) -> bool:
-        """Whether the interval excludes the value that means no difference."""
+        """Check that the interval excludes the value that means no difference."""
         return self.interval is not None and not self.interval[0] <= neutral <= self.interval[1]
 
 

@@ -1,4 +1,4 @@
-"""What a benchmark in a guest measured, as tables and charts, a section for each workload."""
+"""Tables and charts of a benchmark in a guest, a section for each workload."""
 
 from __future__ import annotations
 

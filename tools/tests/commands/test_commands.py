@@ -65,5 +65,5 @@ def test_variant_takes_a_driver(tmp_path: Path, word: str, name: str) -> None:
     if name:
         assert machines.variant_wanted(word.format(source)) == (name, None if name == "base" else source)
         return
-    with pytest.raises(UserError, match="neither base nor series nor a file"):
+    with pytest.raises(UserError, match="not base, series or a file"):
         machines.variant_wanted(word.format(source))

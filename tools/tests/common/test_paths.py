@@ -1,4 +1,4 @@
-"""Cache entries come to exist whole or not at all, and a full disk is said to be full."""
+"""Cache entries are created atomically, and a full disk is reported."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from dmcrypt_inline.common.run import run
 
 
 def fill(part: Path) -> None:
-    (part / "file").write_text("whole")
+    (part / "file").write_text("complete")
 
 
 def test_an_entry_is_made_once(tmp_path: Path) -> None:
     final = tmp_path / "entry"
     paths.publish(final, fill, 0, "a test")
     paths.publish(final, lambda _: pytest.fail("made twice"), 0, "a test")
-    assert (final / "file").read_text() == "whole"
+    assert (final / "file").read_text() == "complete"
 
 
 def test_a_failure_leaves_nothing(tmp_path: Path) -> None:

@@ -149,8 +149,8 @@ def test_each_user_mode_linux_with_one_cpu_keeps_to_one_of_the_host(kernel: Kern
     with ThreadPoolExecutor(2) as pool:
         seen = list(pool.map(affinity, range(2), (1, 1)))
     assert sorted(seen) == sorted(str(cpu) for cpu in (here * 2)[:2])
-    ours = subprocess.run(["sh", "-c", "taskset -cp $$"], capture_output=True, text=True, check=True).stdout
-    assert affinity(2, 2) == ours.strip().rpartition(" ")[2]
+    own = subprocess.run(["sh", "-c", "taskset -cp $$"], capture_output=True, text=True, check=True).stdout
+    assert affinity(2, 2) == own.strip().rpartition(" ")[2]
 
 
 def test_a_guest_that_is_killed_prints_no_warning_about_that(kernel: Kernel, tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_kvm_is_used_only_after_a_trial(
     assert machine.choose(kernel, None) == chosen
     (tmp_path / "env" / "bin" / "virtme-run").unlink()  # the result of the trial is kept
     assert machine.choose(kernel, None) == chosen
-    if not works:  # but not a failure for ever, nor where KVM is wanted
+    if not works:  # but not a failure, and not where KVM is wanted
         stand_in(monkeypatch, tmp_path, WORKS)
         assert machine.choose(kernel, None) == "tcg"
         assert machine.choose(kernel, "kvm") == "kvm"
