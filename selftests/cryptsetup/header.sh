@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# LUKS2 metadata looked at and changed from outside cryptsetup. Sourced after
-# volumes.sh. There are two copies of $COPY bytes each: a binary header of 4 KiB,
-# with a checksum over the whole copy at byte 448, then the JSON text.
+# Read and change LUKS2 metadata without cryptsetup. There are two copies of $COPY bytes each: a
+# binary header of 4 KiB, with a checksum of the complete copy at byte 448, then the JSON text.
 
-# metadata DEVICE NUMBER: one copy, as bytes.
+# metadata DEVICE NUMBER: print one copy, as bytes.
 metadata() {
 	dd if="$1" bs="$COPY" skip="$2" count=1 iflag=direct status=none
 }
@@ -16,7 +15,7 @@ json() {
 		tr -d '\0'
 }
 
-# checksum FILE: what that of the copy in FILE has to be. The one in it is erased.
+# checksum FILE: print the right one for the copy in FILE, and erase the one in it.
 checksum() {
 	local sum
 
@@ -25,7 +24,7 @@ checksum() {
 	printf '%s\n' "${sum%% *}"
 }
 
-# validity DEVICE: "valid valid" when both copies are and say the same.
+# validity DEVICE: print "valid valid" when both copies are valid and equal.
 validity() {
 	local number file found words=""
 
@@ -39,12 +38,12 @@ validity() {
 	printf '%s\n' "${words% }"
 }
 
-# stored DEVICE: the flags in the header, from both copies when they differ.
+# stored DEVICE: print the flags in the header, from both copies when they differ.
 stored() {
 	{ json "$1" 0 && json "$1" 1; } | jq -r '.config.flags // [] | join(" ")' | uniq
 }
 
-# dumped DEVICE [PROGRAM]: the flags as luksDump shows them.
+# dumped DEVICE [PROGRAM]: print the flags that luksDump shows.
 dumped() {
 	"${2:-$CRYPTSETUP}" luksDump "$1" | sed -n '/^Flags:/{s/^Flags:[[:space:]]*//;s/ *$//;s/  */ /g;p}'
 }
@@ -64,7 +63,7 @@ edit() {
 	[ "$(validity "$1")" = "valid valid" ] || broken "the edited header of $1 is $(validity "$1")"
 }
 
-# store DEVICE FLAG...: put them into the header, where no cryptsetup can.
+# store DEVICE FLAG...: write them to the header without cryptsetup.
 store() {
 	local device=$1
 

@@ -1,24 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+DESCRIPTION="an interrupted --persistent leaves a valid LUKS2 header, with the old flags or the new"
 #
-# Claim: storing the flags in a LUKS2 header either happens or does not: killed at
-# any point, run twice at once, on a header that cannot be written or has no room
-# left, the header stays valid with the old flags or the new ones.
-# Needs: root, dmsetup, null_blk, dm-delay, jq, xxd, the patched cryptsetup.
-# Endangers: nothing but devices of its own.
+# It is killed at any point, runs twice at once, or finds a header that it cannot write or that is full.
+# Requires: root, dmsetup, null_blk, dm-delay, jq, xxd, the patched cryptsetup.
+# Risks: none.
 
-here=$(dirname "$0")
-. "$here/../functional/ktap.sh"
-. "$here/../functional/dm_crypt.sh"
-. "$here/volumes.sh"
-. "$here/header.sh"
+. "$(dirname "$0")/volumes.sh"
 
 ROUNDS=$(full_or_quick 24 12)
 
-# refresh_in_background OPTION...: its process id is left in $PID.
+# refresh_in_background OPTION...: sets $PID.
 refresh_in_background() {
 	printf '%s\n' "$SECRET" >"$WORK/secret"
-	"$CRYPTSETUP" refresh --persistent "$NAME" "$@" <"$WORK/secret" >"$WORK/said.$1" 2>&1 &
+	"$CRYPTSETUP" refresh --persistent "$VOLUME" "$@" <"$WORK/secret" >"$WORK/said.$1" 2>&1 &
 	PID=$!
 }
 
@@ -37,17 +32,17 @@ one_of() {
 	want "$what" "$(printf '%s, or ' "$@")nothing else" "$actual"
 }
 
-# A kill is one at a time: the next one starts from the flags that the last left.
+# The next refresh starts from the flags after the last kill.
 killed_at_any_point() {
 	local start took i old new delay found torn=0 kept=0 changed=0
 	local option=("$NO_READ" "$NO_WRITE") flag=(no-read-workqueue no-write-workqueue)
 
-	volume luks2 || return 0
+	volume luks2
 	# A kill then also falls between the writes of a header.
 	slow_disk 60
 	open_volume --persistent "$NO_READ"
 	start=$(milliseconds)
-	silent refresh --persistent "$NAME" "$NO_READ"
+	silent refresh --persistent "$VOLUME" "$NO_READ"
 	took=$(($(milliseconds) - start))
 	old=0
 	for ((i = 0; i < ROUNDS; i++)); do
@@ -58,16 +53,16 @@ killed_at_any_point() {
 		sleep "$((delay / 1000)).$(printf %03d $((delay % 1000)))"
 		kill -9 "$PID" 2>/dev/null
 		wait "$PID" 2>/dev/null
-		[ "$(validity "$DISK")" = "valid valid" ] || torn=$((torn + 1))
-		# Reading it is what repairs a header with one good copy.
-		cs luksDump "$DISK"
-		want "exit status of luksDump after $delay ms" 0 $? || diag "$COMPLAINED"
-		want "header after $delay ms" "valid valid" "$(validity "$DISK")"
-		found=$(stored "$DISK")
+		[ "$(validity "$DEVICE")" = "valid valid" ] || torn=$((torn + 1))
+		# luksDump repairs a header with one good copy.
+		cs luksDump "$DEVICE"
+		want "exit status of luksDump after $delay ms" 0 $? || diag "$ERRORS"
+		want "header after $delay ms" "valid valid" "$(validity "$DEVICE")"
+		found=$(stored "$DEVICE")
 		one_of "flags after $delay ms" "$found" "${flag[old]}" "${flag[new]}"
-		one_of "table after $delay ms" "$(arguments "$NAME")" "1 ${flag[0]//-/_}" "1 ${flag[1]//-/_}"
-		want "state after $delay ms" Active "$(dmsetup info -c --noheadings -o suspended "$NAME")"
-		timeout 10 dd if="/dev/mapper/$NAME" of=/dev/null bs=4096 count=1 iflag=direct status=none
+		one_of "table after $delay ms" "$(arguments "$VOLUME")" "1 ${flag[0]//-/_}" "1 ${flag[1]//-/_}"
+		want "state after $delay ms" Active "$(dmsetup info -c --noheadings -o suspended "$VOLUME")"
+		timeout 10 dd if="/dev/mapper/$VOLUME" of=/dev/null bs=4096 count=1 iflag=direct status=none
 		want "exit status of a read after $delay ms" 0 $?
 		if [ "$found" = "${flag[new]}" ]; then
 			changed=$((changed + 1))
@@ -80,11 +75,11 @@ killed_at_any_point() {
 	[ "$kept" -gt 0 ] && [ "$changed" -gt 0 ] || want "both outcomes" yes "kept $kept, changed $changed"
 }
 
-# Two at once with different flags, often enough for every order of their steps.
+# With different flags, and often enough for every order of their steps.
 two_at_once() {
 	local i first second status lost=0 output
 
-	volume luks2 || return 0
+	volume luks2
 	open_volume --persistent "$NO_READ" "$NO_WRITE"
 	for ((i = 0; i < ROUNDS / 2; i++)); do
 		refresh_in_background "$NO_READ"
@@ -104,99 +99,99 @@ two_at_once() {
 				cat "$output" >>"$WORK/messages"
 			fi
 		done
-		want "header" "valid valid" "$(validity "$DISK")"
-		one_of "flags" "$(stored "$DISK")" no-read-workqueue no-write-workqueue
-		one_of "table" "$(arguments "$NAME")" "1 no_read_workqueue" "1 no_write_workqueue"
-		want "state" Active "$(dmsetup info -c --noheadings -o suspended "$NAME")"
-		# Both again, so that neither outcome can be left over from the round before.
-		silent refresh --persistent "$NAME" "$NO_READ" "$NO_WRITE"
-		want "flags" "${STORED[both]}" "$(stored "$DISK")"
+		want "header" "valid valid" "$(validity "$DEVICE")"
+		one_of "flags" "$(stored "$DEVICE")" no-read-workqueue no-write-workqueue
+		one_of "table" "$(arguments "$VOLUME")" "1 no_read_workqueue" "1 no_write_workqueue"
+		want "state" Active "$(dmsetup info -c --noheadings -o suspended "$VOLUME")"
+		# Both flags, so that the next round cannot find its result of this one.
+		silent refresh --persistent "$VOLUME" "$NO_READ" "$NO_WRITE"
+		want "flags" "${STORED[both]}" "$(stored "$DEVICE")"
 	done
-	diag "$lost of $((2 * i)) were told that they lost:"
+	diag "$lost of $((2 * i)) got a message:"
 	[ ! -e "$WORK/messages" ] || diag "$(sort "$WORK/messages" | uniq -c)"
 }
 
-# says_not_stored: open and refresh told that the flags are in force, but not stored.
-says_not_stored() {
+# printed_not_stored: open and refresh print that the flags are not stored.
+printed_not_stored() {
 	want "message" "cannot make flags persistent" \
-		"$(grep -o "cannot make flags persistent" <<<"$COMPLAINED" | head -n 1)"
-	diag "$COMPLAINED"
+		"$(grep -o "cannot make flags persistent" <<<"$ERRORS" | head -n 1)"
+	diag "$ERRORS"
 }
 
 read_only_header() {
 	local before data
 
-	volume luks2 || return 0
-	data=$DISK
-	null_disk header 8
-	dd if="$data" of="$DISK" bs=1M count=4 oflag=direct status=none || broken "cannot copy the header"
-	store "$DISK" no-write-workqueue
+	volume luks2
+	data=$DEVICE
+	null_disk size=8 irqmode=1
+	dd if="$data" of="$DEVICE" bs=1M count=4 oflag=direct status=none || broken "cannot copy the header"
+	store "$DEVICE" no-write-workqueue
 	before=$(header)
-	blockdev --setro "$DISK"
-	defer blockdev --setrw "$DISK"
-	cs open --type luks --header "$DISK" --persistent "$data" "$NAME" "$NO_READ"
+	blockdev --setro "$DEVICE"
+	defer blockdev --setrw "$DEVICE"
+	cs open --type luks --header "$DEVICE" --persistent "$data" "$VOLUME" "$NO_READ"
 	diag "exit status $?"
-	defer close_volume "$NAME"
-	says_not_stored
-	in_force no_read_workqueue
+	defer close_volume
+	printed_not_stored
+	active no_read_workqueue
 	content >/dev/null
-	cs refresh --header "$DISK" --persistent "$NAME" "$NO_READ" "$NO_WRITE"
+	cs refresh --header "$DEVICE" --persistent "$VOLUME" "$NO_READ" "$NO_WRITE"
 	diag "exit status $?"
-	says_not_stored
-	in_force "${FLAGS[both]}"
+	printed_not_stored
+	active "${FLAGS[both]}"
 	want "header" "$before" "$(header)"
 }
 
 read_only_volume() {
 	local before
 
-	volume luks2 || return 0
-	store "$DISK" no-write-workqueue
+	volume luks2
+	store "$DEVICE" no-write-workqueue
 	before=$(header)
-	blockdev --setro "$DISK"
-	defer blockdev --setrw "$DISK"
-	cs open "${OPEN[@]}" "$NAME" --readonly --persistent "$NO_READ"
+	blockdev --setro "$DEVICE"
+	defer blockdev --setrw "$DEVICE"
+	cs open "${OPEN[@]}" "$VOLUME" --readonly --persistent "$NO_READ"
 	diag "exit status $?"
-	defer close_volume "$NAME"
-	says_not_stored
-	in_force no_read_workqueue
+	defer close_volume
+	printed_not_stored
+	active no_read_workqueue
 	content >/dev/null
 	want "header" "$before" "$(header)"
 }
 
-# A token for as long as there is room, then smaller and smaller ones.
+# fill: import tokens until the header is full, then smaller and smaller ones.
 fill() {
 	local bytes=4096 token
 
 	while [ "$bytes" -gt 0 ]; do
 		token="{\"type\":\"fill\",\"keyslots\":[],\"x\":\"$(head -c "$bytes" /dev/zero | tr '\0' x)\"}"
 		printf '%s' "$token" >"$WORK/token"
-		"$CRYPTSETUP" token import "$DISK" --json-file "$WORK/token" 2>/dev/null || bytes=$((bytes / 2))
+		"$CRYPTSETUP" token import "$DEVICE" --json-file "$WORK/token" 2>/dev/null || bytes=$((bytes / 2))
 	done
-	diag "JSON text of $(json "$DISK" 0 | wc -c) bytes of $((COPY - 4096))"
+	diag "JSON text of $(json "$DEVICE" 0 | wc -c) bytes of $((COPY - 4096))"
 }
 
 no_room_in_the_header() {
 	local before
 
-	volume luks2 || return 0
+	volume luks2
 	open_volume --persistent "$NO_READ"
 	fill
 	before=$(header)
-	cs refresh --persistent "$NAME" "$NO_READ" "$NO_WRITE" --allow-discards \
+	cs refresh --persistent "$VOLUME" "$NO_READ" "$NO_WRITE" --allow-discards \
 		--perf-same_cpu_crypt --perf-submit_from_crypt_cpus
 	diag "exit status $?"
-	says_not_stored
-	in_force "${FLAGS[both]}" discards same_cpu_crypt submit_from_crypt_cpus
+	printed_not_stored
+	active "${FLAGS[both]}" discards same_cpu_crypt submit_from_crypt_cpus
 	want "header" "$before" "$(header)"
-	want "copies" "valid valid" "$(validity "$DISK")"
-	want "flags" no-read-workqueue "$(stored "$DISK")"
+	want "copies" "valid valid" "$(validity "$DEVICE")"
+	want "flags" no-read-workqueue "$(stored "$DEVICE")"
 	close_volume
-	silent open "${OPEN[@]}" "$NAME"
-	in_force no_read_workqueue
+	silent open "${OPEN[@]}" "$VOLUME"
+	active no_read_workqueue
 }
 
-require_cryptsetup flags target:delay jq xxd
+requires_cryptsetup flags target:delay jq xxd
 
-CLAIMS=(killed_at_any_point two_at_once read_only_header read_only_volume no_room_in_the_header)
-run_claims
+CASES=(killed_at_any_point two_at_once read_only_header read_only_volume no_room_in_the_header)
+run

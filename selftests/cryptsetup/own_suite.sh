@@ -1,27 +1,24 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+DESCRIPTION="cryptsetup's own tests pass with the patched program and library"
 #
-# Claim: cryptsetup's own tests pass with the patched program and library.
-# Needs: root, dmsetup, losetup, udev, the patched cryptsetup and its built tests;
-# what one of them lacks makes that one a skip. Endangers: they use mappings and modules
-# by fixed names (dummy, scsi_debug), so no other test may run beside them.
+# Requires: root, dmsetup, losetup, udev, the patched cryptsetup and its built tests. A test that lacks
+# something is skipped.
+# Risks: the tests use mappings and modules by fixed names (dummy, scsi_debug): no other test may run
+# at the same time.
 # Provokes: I/O error
 # Provokes: INTEGRITY AEAD ERROR
 
-# The second comes where api-test-2 opens volumes whose tags nobody wrote yet: udev
-# looks at every new device.
+. "$(dirname "$0")/../cryptsetup/volumes.sh"
 
-here=$(dirname "$0")
-. "$here/../functional/ktap.sh"
-. "$here/../functional/dm_crypt.sh"
-. "$here/../cryptsetup/volumes.sh"
+no_warnings() { :; } # the tests provoke I/O errors
 
 UDEVD=/lib/systemd/systemd-udevd
 
-# with_udev: as every machine has it: it makes links by UUID, and keeps the node of
-# a device whose removal is deferred.
+# with_udev: it makes links by UUID, and keeps the node of a device whose removal is deferred. It reads
+# every new device, also those of api-test-2 whose tags are not written yet: an integrity error.
 with_udev() {
-	[ -x $UDEVD ] || skip_all "needs $UDEVD"
+	[ -x $UDEVD ] || skip "needs $UDEVD"
 	$UDEVD --daemon 2>/dev/null || broken "cannot start udev"
 	defer rm -rf /run/udev
 	defer udevadm control --exit
@@ -49,13 +46,12 @@ own_test() {
 	esac
 }
 
-require_cryptsetup
-[ -d "$CRYPTSETUP_TESTS" ] || skip_all "needs cryptsetup's tests in CRYPTSETUP_TESTS"
+requires_cryptsetup
+[ -d "$CRYPTSETUP_TESTS" ] || skip "needs cryptsetup's tests in CRYPTSETUP_TESTS"
 mkdir "$WORK/tests"
 tar -C "$CRYPTSETUP_TESTS" -c --exclude='*.o' . | tar -C "$WORK/tests" -x || broken "cannot copy the tests"
 
-# The generators of test headers give jq files padded with zero bytes, which newer
-# ones refuse: take them away before.
+# The generators of test headers give jq files with zero bytes at the end, which newer versions refuse.
 mkdir "$WORK/bin"
 cat >"$WORK/bin/jq" <<'END'
 #!/bin/bash
@@ -72,8 +68,8 @@ printf '%s\n' "openssl_conf = init" "[init]" "providers = all" "[all]" "default 
 	"[on]" "activate = 1" >"$WORK/openssl.cnf"
 
 with_udev
-CLAIMS=("own_test device-test" "own_test api-test-2" "own_test luks2-validation-test"
+CASES=("own_test device-test" "own_test api-test-2" "own_test luks2-validation-test"
 	"own_test compat-test2")
 # The others take minutes each.
-quick_claims "own_test device-test"
-run_claims
+quick_cases "own_test device-test"
+run

@@ -1,24 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+DESCRIPTION="cryptsetup status shows exactly the active flags in one line, or no line"
 #
-# Claim: `cryptsetup status` has one line with exactly the flags in force, each
-# word once, in a fixed order, and no such line when there is none.
-# Needs: root, dmsetup, null_blk, the patched cryptsetup. Endangers: nothing but
-# devices of its own.
+# Each word once, in a fixed order.
+# Requires: root, dmsetup, null_blk, the patched cryptsetup.
+# Risks: none.
 
-here=$(dirname "$0")
-. "$here/../functional/ktap.sh"
-. "$here/../functional/dm_crypt.sh"
-. "$here/volumes.sh"
+. "$(dirname "$0")/volumes.sh"
 
-# As the status calls them, and as the table does.
+# The words of the status, and those of the table.
 SHOWN=(discards same_cpu_crypt submit_from_crypt_cpus no_read_workqueue no_write_workqueue)
 TABLE=(allow_discards "${SHOWN[@]:1}")
 
-# lines WORD...: what the status says about flags when the table has these words.
+# lines WORD...: print the line of the status for a table with these words.
 lines() {
-	dmsetup load "$NAME" --table "$(crypt_table "$DISK" aes-xts-plain64 "$(key 64)" "$@")" &&
-		dmsetup resume "$NAME" && status_line "$NAME"
+	dmsetup load "$VOLUME" --table "$(crypt_table "$DEVICE" aes-xts-plain64 "$(key 64)" "$@")" &&
+		dmsetup resume "$VOLUME" && status_line "$VOLUME"
 }
 
 # combinations_of NUMBER: for every choice of that many flags.
@@ -45,21 +42,20 @@ same_line_in_any_order_and_case() {
 		"$(lines No_Write_Workqueue NO_READ_WORKQUEUE)"
 }
 
-# Words that the status does not list among the flags must not bring an empty line.
+# Words that are no flags in the status must not print an empty line.
 other_arguments_make_no_line() {
 	want "line" "" "$(lines sector_size:4096 iv_large_sectors)"
 	want "line" "  flags:   no_write_workqueue" "$(lines no_write_workqueue sector_size:4096)"
 }
 
-require_cryptsetup flags
-null_disk volume 16
-dmsetup create "$NAME" --uuid "CRYPT-PLAIN-$NAME" --notable || broken "dmsetup create failed"
-defer dmsetup remove --retry "$NAME"
+requires_cryptsetup flags
+null_disk irqmode=1
+dmsetup create "$VOLUME" --uuid "CRYPT-PLAIN-$VOLUME" --notable || broken "dmsetup create failed"
+defer dmsetup remove --retry "$VOLUME"
 
-CLAIMS=()
 for ((number = 0; number <= ${#SHOWN[@]}; number++)); do
-	CLAIMS+=("combinations_of $number")
+	CASES+=("combinations_of $number")
 done
-CLAIMS+=(same_line_in_any_order_and_case other_arguments_make_no_line)
-quick_claims "combinations_of 0" "combinations_of 1" "combinations_of ${#SHOWN[@]}" "${CLAIMS[@]: -2}"
-run_claims
+CASES+=(same_line_in_any_order_and_case other_arguments_make_no_line)
+quick_cases "combinations_of 0" "combinations_of 1" "combinations_of ${#SHOWN[@]}" "${CASES[@]: -2}"
+run

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash disable=SC2034,SC2119,SC2120 # what is set here is for the tests, as are arguments
+# shellcheck shell=bash disable=SC2034,SC2119,SC2120 # the tests use what is set here, and give arguments
 #
-# Volumes of every type that cryptsetup opens with dm-crypt, and what to look
-# at once they are open. Sourced after ktap.sh and dm_crypt.sh.
+# Volumes of every type that cryptsetup opens with dm-crypt, and their state.
 #
 # The patched cryptsetup is below $CRYPTSETUP_PREFIX; $CRYPTSETUP_TESTS is the
 # directory with cryptsetup's own tests and images. $CRYPTSETUP, when set, names
-# another program to test, which is how a test is shown to fail.
+# another program to test.
+
+. "${BASH_SOURCE[0]%/*}/../functional/common.sh"
+. "${BASH_SOURCE[0]%/*}/header.sh"
 
 CRYPTSETUP=${CRYPTSETUP:-$CRYPTSETUP_PREFIX/sbin/cryptsetup}
 RELEASED=/sbin/cryptsetup # the distribution's, without our patches
@@ -18,111 +20,96 @@ declare -A OPTIONS=([default]="" [no_read]="$NO_READ" [no_write]="$NO_WRITE" [bo
 # The flags as the LUKS2 header has them.
 declare -A STORED=([default]="" [no_read]="no-read-workqueue" [no_write]="no-write-workqueue"
 	[both]="no-read-workqueue no-write-workqueue")
-NAME=$PREFIX-volume
+VOLUME=$NAME-volume
 COPY=16384 # bytes of one copy of the LUKS2 metadata, binary header and JSON
 
-# require_cryptsetup WORD...: words as for `needs`.
-require_cryptsetup() {
-	[ -x "$CRYPTSETUP" ] || skip_all "needs the patched cryptsetup in CRYPTSETUP_PREFIX"
-	needs null_blk losetup "$@"
+# requires_cryptsetup WORD...: words as for `requires`.
+requires_cryptsetup() {
+	[ -x "$CRYPTSETUP" ] || skip "needs the patched cryptsetup in CRYPTSETUP_PREFIX"
+	requires losetup "$@"
 	WORK=$(mktemp -d) || broken "mktemp failed"
 	defer rm -rf "$WORK"
 	# cryptsetup warns when it has to make this directory; other messages count.
 	[ -d /run/cryptsetup ] || mkdir -m 0700 /run/cryptsetup || broken "cannot create /run/cryptsetup"
 }
 
-# A kernel whose dm-crypt has a version without the flags. cryptsetup goes by that too.
-require_no_flags() {
+# requires_no_flags: cryptsetup asks for the version too.
+requires_no_flags() {
 	local version
 
-	modprobe -q dm-crypt
 	version=$(dmsetup targets | awk '$1 == "crypt" { print substr($2, 2) }')
-	[ -n "$version" ] || skip_all "needs CONFIG_DM_CRYPT"
 	[ "$(printf '%s\n' 1.22.0 "$version" | sort -V | head -n 1)" != 1.22.0 ] ||
-		skip_all "dm-crypt $version knows no_read_workqueue and no_write_workqueue"
+		skip "dm-crypt $version knows no_read_workqueue and no_write_workqueue"
 }
 
 # cs ARGUMENT...: run cryptsetup with the passphrase of the volume at its standard
-# input. What it says is left in $SAID, its standard error alone in $COMPLAINED.
+# input. Sets $SAID to its messages, $ERRORS to those at standard error.
 cs() {
 	local status
 
 	printf '%s\n' "$SECRET" | "$CRYPTSETUP" "$@" >"$WORK/out" 2>"$WORK/err"
 	status=$?
-	COMPLAINED=$(<"$WORK/err")
+	ERRORS=$(<"$WORK/err")
 	SAID=$(cat "$WORK/err" "$WORK/out")
 	return $status
 }
 
-# works ARGUMENT...: cryptsetup has to succeed, and may speak.
+# works ARGUMENT...: cryptsetup must succeed.
 works() {
 	cs "$@"
 	want "exit status of cryptsetup $*" 0 $? || diag "$SAID"
 }
 
-# silent ARGUMENT...: it has to succeed without a word.
-silent() {
-	works "$@" && want "messages of cryptsetup $*" "" "$SAID"
-}
+# silent ARGUMENT...: cryptsetup must succeed without a message.
+silent() { works "$@" && want "messages of cryptsetup $*" "" "$SAID"; }
 
-# setup ARGUMENT...: a step that the claim only stands on.
-setup() {
-	cs "$@" || broken "cryptsetup $* failed: $SAID"
-}
+# setup ARGUMENT...: a step before the test.
+setup() { cs "$@" || broken "cryptsetup $* failed: $SAID"; }
 
 loop_device() {
-	DISK=$(losetup --find --show "$1") || broken "no loop device for $1"
-	defer losetup -d "$DISK"
+	DEVICE=$(losetup --find --show "$1") || broken "no loop device for $1"
+	defer losetup -d "$DEVICE"
 }
 
-# image ARCHIVE FILE...: volumes made by other programs. The last one gets $DISK.
+# image ARCHIVE FILE...: volumes made by other programs. Sets $DEVICE to the last one.
 image() {
 	local archive=$1
 
 	shift
-	if ! [ -e "$CRYPTSETUP_TESTS/$archive.tar.xz" ]; then
-		skip "needs $archive.tar.xz in CRYPTSETUP_TESTS"
-		return 1
-	fi
+	[ -e "$CRYPTSETUP_TESTS/$archive.tar.xz" ] || skip "needs $archive.tar.xz in CRYPTSETUP_TESTS"
 	tar -xJSf "$CRYPTSETUP_TESTS/$archive.tar.xz" -C "$WORK" --no-same-owner "${@/#/$archive/}" ||
 		broken "cannot unpack $* of $archive.tar.xz"
 	defer rm -rf "${WORK:?}/$archive"
 	loop_device "$WORK/$archive/${!#}"
 }
 
-# slow_disk MS: every write to $DISK takes so long from now on.
+# slow_disk MS: every write to $DEVICE takes so long from now on.
 slow_disk() {
-	local name=$PREFIX-slow
-
-	dmsetup create "$name" --table "0 $(sectors_of "$DISK") delay $DISK 0 0 $DISK 0 $1" ||
-		broken "cannot make a slow device"
-	defer dmsetup remove --retry "$name"
-	DISK=/dev/mapper/$name
-	OPEN[-1]=$DISK
+	below slow delay "$DEVICE" 0 0 "$DEVICE" 0 "$1"
+	OPEN[-1]=$DEVICE
 }
 
-# format ARGUMENT...: a LUKS volume on $DISK, its data from 4 MiB on. Seconds are lost
-# each time in measuring how much hashing the machine can do: copy the first one.
+# format ARGUMENT...: a LUKS volume on $DEVICE, its data from 4 MiB on. A copy of the first one saves
+# the seconds in which cryptsetup measures how fast the machine hashes.
 format() {
 	local first
 
 	first=$WORK/$(sha256sum <<<"$CRYPTSETUP $*" | cut -c 1-16)
 	if [ -e "$first" ]; then
-		dd if="$first" of="$DISK" bs=1M oflag=direct status=none || broken "cannot write to $DISK"
+		dd if="$first" of="$DEVICE" bs=1M oflag=direct status=none || broken "cannot write to $DEVICE"
 		return
 	fi
-	setup luksFormat -q "${FAST_KDF[@]}" --offset 8192 "$@" "$DISK"
-	dd if="$DISK" of="$first" bs=1M iflag=direct conv=sparse status=none || broken "no room for $first"
+	setup luksFormat -q "${FAST_KDF[@]}" --offset 8192 "$@" "$DEVICE"
+	dd if="$DEVICE" of="$first" bs=1M iflag=direct conv=sparse status=none || broken "no room for $first"
 }
 
-# volume TYPE: make one. Sets $DISK, the arguments that open it in OPEN, what it
-# reads as a passphrase in $SECRET, how many mappings it takes in $LAYERS, the
-# optional arguments that its tables always have in $ALWAYS, and $TAGS when it has a
-# mapping for tags below. Fails where it skips.
+# volume TYPE: create one. Sets $DEVICE, OPEN (the arguments that open it), $SECRET (its passphrase),
+# $LAYERS (the number of its mappings), $ALWAYS (the optional arguments of all its tables), and $TAGS
+# if it has a mapping for tags below.
 volume() {
 	SECRET=fake-passphrase ALWAYS="" LAYERS=1 TAGS=""
 	case $1 in
-	plain | luks* | loopaes) null_disk "${NAME#"$PREFIX-"}" 12 ;;
+	plain | luks* | loopaes) null_disk size=12 irqmode=1 ;;
 	esac
 	case $1 in
 	plain) OPEN=(-q --type plain --hash sha256 --cipher aes-xts-plain64 --key-size 512) ;;
@@ -141,46 +128,41 @@ volume() {
 		OPEN=(--type loopaes --key-file "$WORK/loop_keys" --key-size 256)
 		;;
 	tcrypt)
-		image tcrypt-images tc_5-ripemd160-xts-aes || return
+		image tcrypt-images tc_5-ripemd160-xts-aes
 		SECRET=aaaaaaaaaaaa OPEN=(--type tcrypt)
 		;;
 	tcrypt-chain)
-		image tcrypt-images tc_3-ripemd160-xts-serpent-twofish-aes || return
+		image tcrypt-images tc_3-ripemd160-xts-serpent-twofish-aes
 		SECRET=aaaaaaaaaaaa OPEN=(--type tcrypt) LAYERS=3
 		;;
 	bitlk-xts)
-		image bitlk-images bitlk-aes-xts-128.img || return
+		image bitlk-images bitlk-aes-xts-128.img
 		SECRET=anaconda OPEN=(--type bitlk)
 		;;
 	bitlk-elephant)
-		image bitlk-images bitlk-aes-cbc-elephant-128.img || return
+		image bitlk-images bitlk-aes-cbc-elephant-128.img
 		SECRET=anaconda OPEN=(--type bitlk)
 		;;
 	*) broken "unknown type of volume: $1" ;;
 	esac
-	OPEN+=("$DISK")
-	return 0
+	OPEN+=("$DEVICE")
 }
 
-# open_volume [OPTION]...: as $NAME, for the rest of the claim.
+# open_volume [OPTION]...: as $VOLUME, until the end of the test case.
 open_volume() {
-	works open "${OPEN[@]}" "$NAME" "$@" || return
-	defer close_volume "$NAME"
-	udevadm settle 2>/dev/null
-	return 0
+	works open "${OPEN[@]}" "$VOLUME" "$@" || fail "the volume is not open"
+	defer close_volume
 }
 
-# close_volume [NAME]: nothing to do when the claim has closed it already.
+# close_volume: if it is open.
 close_volume() {
-	local name=${1:-$NAME}
-
-	dmsetup info "$name" >/dev/null 2>&1 || return 0
-	# A suspended device would keep its closer waiting.
-	dmsetup resume "$name" >/dev/null 2>&1
-	"$CRYPTSETUP" close "$name"
+	dmsetup info "$VOLUME" >/dev/null 2>&1 || return 0
+	# close would wait for a suspended device.
+	dmsetup resume "$VOLUME" >/dev/null 2>&1
+	"$CRYPTSETUP" close "$VOLUME"
 }
 
-# arguments NAME: count and words of the optional arguments, one line for all
+# arguments MAPPING: print count and words of the optional arguments, one line for all
 # dm-crypt segments that agree.
 arguments() {
 	dmsetup table "$1" | awk '
@@ -188,52 +170,44 @@ arguments() {
 	' | sort -u
 }
 
-# counted WORD...: as the table has them.
-counted() {
-	printf '%s\n' "$#${*:+ $*}"
-}
+# counted WORD...: print them as the table has them.
+counted() { echo "$#${*:+ $*}"; }
 
-status_line() {
-	"$CRYPTSETUP" status "$1" 2>/dev/null | grep '^ *flags'
-}
+status_line() { "$CRYPTSETUP" status "$1" 2>/dev/null | grep '^ *flags'; }
 
-# in_force FLAGS [STATUS WORD]...: in all layers of the volume, and in its status.
+# active FLAGS [STATUS WORD]...: in all layers of the volume, and in its status.
 # Status words of other flags come first, and are words of the table too.
-in_force() {
-	local flags=$1 layer=$NAME number words
+active() {
+	local flags=$1 layer=$VOLUME number words
 
 	shift
 	words="${*/#discards/allow_discards} $flags $ALWAYS"
 	for ((number = 1; number <= LAYERS; number++)); do
 		# The words are to be counted.
 		want "arguments of $layer" "$(counted $words)" "$(arguments "$layer")"
-		layer=${NAME}_$number
+		layer=${VOLUME}_$number
 	done
 	set -- "$@" "$flags"
 	flags=$*
 	flags=${flags% }
-	want "flags in the status" "${flags:+  flags:   $flags}" "$(status_line "$NAME")"
+	want "flags in the status" "${flags:+  flags:   $flags}" "$(status_line "$VOLUME")"
 }
 
-# content: checksum of what can be read through the mapping.
-content() {
-	head -c 4M "/dev/mapper/$NAME" | sha256sum
-}
+# content: print a checksum of the data of the open volume.
+content() { head -c 4M "/dev/mapper/$VOLUME" | sha256sum; }
 
-# header [DEVICE]: checksum of all that is not data.
-header() {
-	dd if="${1:-$DISK}" bs=1M count=4 iflag=direct status=none | sha256sum
-}
+# header [DEVICE]: print a checksum of everything before the data.
+header() { dd if="${1:-$DEVICE}" bs=1M count=4 iflag=direct status=none | sha256sum; }
 
-# warned: cryptsetup said one thing, at standard error: options asked for are not in force.
+# warned: cryptsetup printed one warning at standard error: the given options are not active.
 warned() {
-	want "messages" "WARNING: Device $NAME is active without no_read_workqueue and no_write_workqueue, \
+	want "messages" "WARNING: Device $VOLUME is active without no_read_workqueue and no_write_workqueue, \
 these options need kernel 5.9 or later." "$SAID"
-	want "messages at standard error" "$SAID" "$COMPLAINED"
+	want "messages at standard error" "$SAID" "$ERRORS"
 }
 
-# told_refused: likewise, that a refresh cannot do what it was asked for.
-told_refused() {
+# printed_refusal: cryptsetup printed one error at standard error: a refresh is not supported.
+printed_refusal() {
 	want "messages" "Requested dm-crypt performance options are not supported." "$SAID"
-	want "messages at standard error" "$SAID" "$COMPLAINED"
+	want "messages at standard error" "$SAID" "$ERRORS"
 }

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+DESCRIPTION="cryptsetup's own tests pass on a kernel without the flags too"
 #
-# Claim: cryptsetup's own tests pass on a kernel without the flags too.
-# Needs and endangers: as the test of this name that it runs.
+# Requires and risks: see the test of this name in cryptsetup/.
 # Provokes: I/O error
 # Provokes: INTEGRITY AEAD ERROR
 

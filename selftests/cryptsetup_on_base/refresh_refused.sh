@@ -1,73 +1,68 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+DESCRIPTION="on a kernel without the flags a refresh with one of them fails and changes nothing"
 #
-# Claim: on a kernel whose dm-crypt lacks the flags a refresh that asks for one of
-# them fails with one message, before a passphrase is asked for or a key derived,
-# and changes nothing. What only the header asks for is dropped, without a word, by
-# every operation that rebuilds the table.
-# Needs: root, dmsetup, null_blk, jq, xxd, dm-crypt older than 1.22.0, the patched
-# cryptsetup. Endangers: nothing but devices of its own.
+# With one message, before it asks for a passphrase or derives a key. Every operation that rebuilds the
+# table drops flags in the header without a message.
+# Requires: root, dmsetup, null_blk, jq, xxd, dm-crypt older than 1.22.0, the patched cryptsetup.
+# Risks: none.
 
-here=$(dirname "$0")
-. "$here/../functional/ktap.sh"
-. "$here/../functional/dm_crypt.sh"
-. "$here/../cryptsetup/volumes.sh"
-. "$here/../cryptsetup/header.sh"
+. "$(dirname "$0")/../cryptsetup/volumes.sh"
 
-# state: all that a refresh could have changed.
+# state: print everything that a refresh could have changed.
 state() {
-	dmsetup table "$NAME"
-	dmsetup info -c --noheadings -o name,tables_loaded,suspended,readonly "$NAME"
-	[ -z "$TAGS" ] || dmsetup info -c --noheadings -o name,tables_loaded,suspended,readonly "${NAME}_dif"
+	dmsetup table "$VOLUME"
+	dmsetup info -c --noheadings -o name,tables_loaded,suspended,readonly "$VOLUME"
+	[ -z "$TAGS" ] || dmsetup info -c --noheadings -o name,tables_loaded,suspended,readonly "${VOLUME}_dif"
 	header
 }
 
-# refused TYPE OPTION...: refresh with each flag, and both, beside other options.
+# refused TYPE OPTION...: refresh with each flag, and both, and with other options.
 refused() {
-	local type=$1 mode before arguments=(refresh "$NAME")
+	local type=$1 mode before arguments=(refresh "$VOLUME")
 
 	shift
-	volume "$type" || return 0
-	open_volume --perf-same_cpu_crypt || return
+	volume "$type"
+	open_volume --perf-same_cpu_crypt
 	[ "$type" != plain ] || arguments+=(-q --hash sha256)
 	before=$(state)
 	for mode in no_read no_write both; do
 		# The options are words.
 		cs "${arguments[@]}" "$@" --perf-submit_from_crypt_cpus ${OPTIONS[$mode]}
 		want "exit status with ${OPTIONS[$mode]}" 1 $?
-		told_refused
+		printed_refusal
 		want "state of the volume" "$before" "$(state)"
 	done
-	want "exit status of a read" 0 "$(timeout 20 head -c 4096 "/dev/mapper/$NAME" >/dev/null; echo $?)"
+	want "exit status of a read" 0 "$(timeout 20 head -c 4096 "/dev/mapper/$VOLUME" >/dev/null; echo $?)"
 }
 
-# refused_before_a_key_is_derived TYPE [ARGUMENT...]: a wrong passphrase is no matter. Where it
-# is read from standard input, is it left there? (Not of plain: its refresh asks first.)
+# refused_before_a_key_is_derived TYPE [ARGUMENT...]: the passphrase is not read from standard input.
+# (Not of plain: its refresh asks first.)
 refused_before_a_key_is_derived() {
 	local type=$1 said left
 
 	shift
-	volume "$type" || return 0
-	open_volume || return
-	said=$(printf 'wrong\n' | { "$CRYPTSETUP" refresh "$NAME" "$NO_READ" "$@" 2>&1; echo "status $?"; cat; })
+	volume "$type"
+	open_volume
+	said=$(printf 'wrong\n' | { "$CRYPTSETUP" refresh "$VOLUME" "$NO_READ" "$@" 2>&1; echo "status $?"; cat; })
 	left=$(printf '%s\n' "Requested dm-crypt performance options are not supported." "status 1" wrong)
-	want "messages, status and what was left to read" "$left" "$said"
+	want "messages, status and unread input" "$left" "$said"
 }
 
-# A token that works, and one whose key is not there.
+# A token that works, and one without its key.
 refused_with_a_token() {
-	local key=$PREFIX-token said
+	local key=$NAME-token said
 
-	volume luks2 || return 0
-	setup token add "$DISK" --key-description "$key"
-	open_volume || return
+	volume luks2
+	setup token add "$DEVICE" --key-description "$key"
+	open_volume
 	for with in without_its_key with_its_key; do
 		if [ $with = with_its_key ]; then
 			keyctl padd user "$key" @u <<<"$SECRET" >/dev/null || broken "keyctl failed"
 			defer keyctl purge user "$key"
 		fi
-		said=$(printf 'wrong\n' | { "$CRYPTSETUP" refresh "$NAME" "$NO_WRITE" 2>&1; echo "status $?"; cat; })
-		want "messages, status and what was left to read, $with" \
+		said=$(printf 'wrong\n' | { "$CRYPTSETUP" refresh "$VOLUME" "$NO_WRITE" 2>&1; echo "status $?"; cat; })
+		want "messages, status and unread input, $with" \
 			"$(printf '%s\n' "Requested dm-crypt performance options are not supported." "status 1" wrong)" "$said"
 	done
 }
@@ -76,86 +71,86 @@ refused_with_a_token() {
 refused_with_stored_flags() {
 	local before
 
-	volume luks2 || return 0
-	store "$DISK" no-read-workqueue
-	open_volume || return
+	volume luks2
+	store "$DEVICE" no-read-workqueue
+	open_volume
 	before=$(state)
 	for option in "$NO_READ" "$NO_WRITE"; do
-		cs refresh "$NAME" --persistent "$option"
+		cs refresh "$VOLUME" --persistent "$option"
 		want "exit status with $option" 1 $?
 		want "state of the volume" "$before" "$(state)"
 	done
 }
 
-# with_stored_flags TYPE: an open volume whose header asks for both.
+# with_stored_flags TYPE: create and open a volume whose header asks for both.
 with_stored_flags() {
-	volume "$1" || return
-	store "$DISK" ${STORED[both]}
+	volume "$1"
+	store "$DEVICE" ${STORED[both]}
 	open_volume
 }
 
 refresh_drops_stored_flags() {
-	with_stored_flags "$1" || return 0
-	silent refresh "$NAME"
-	in_force ""
-	silent refresh "$NAME" --perf-same_cpu_crypt
-	in_force "" same_cpu_crypt
-	want "flags" "${STORED[both]}" "$(stored "$DISK")"
+	with_stored_flags "$1"
+	silent refresh "$VOLUME"
+	active ""
+	silent refresh "$VOLUME" --perf-same_cpu_crypt
+	active "" same_cpu_crypt
+	want "flags" "${STORED[both]}" "$(stored "$DEVICE")"
 }
 
-# Without them --persistent removes them: that is what its manual promises.
+# --persistent without the flags removes them, as its manual says.
 persistent_refresh_removes_stored_flags() {
-	with_stored_flags luks2 || return 0
-	silent refresh "$NAME" --persistent --allow-discards
-	in_force "" discards
-	want "flags" allow-discards "$(stored "$DISK")"
+	with_stored_flags luks2
+	silent refresh "$VOLUME" --persistent --allow-discards
+	active "" discards
+	want "flags" allow-discards "$(stored "$DEVICE")"
 }
 
 resize_works_with_stored_flags() {
-	with_stored_flags "$1" || return 0
-	silent resize "$NAME" --size 8192
-	want "sectors" 8192 "$(blockdev --getsz "/dev/mapper/$NAME")"
-	in_force ""
-	silent resize "$NAME"
-	in_force ""
-	want "flags" "${STORED[both]}" "$(stored "$DISK")"
+	with_stored_flags "$1"
+	silent resize "$VOLUME" --size 8192
+	want "sectors" 8192 "$(blockdev --getsz "/dev/mapper/$VOLUME")"
+	active ""
+	silent resize "$VOLUME"
+	active ""
+	want "flags" "${STORED[both]}" "$(stored "$DEVICE")"
 }
 
 suspend_works_with_stored_flags() {
-	with_stored_flags luks2 || return 0
-	silent luksSuspend "$NAME"
-	silent luksResume "$NAME"
-	in_force ""
+	with_stored_flags luks2
+	silent luksSuspend "$VOLUME"
+	silent luksResume "$VOLUME"
+	active ""
 }
 
 reencryption_works_with_stored_flags() {
 	local before stage
 
-	with_stored_flags luks2 || return 0
-	dd if=/dev/urandom of="/dev/mapper/$NAME" bs=1M oflag=direct status=none 2>/dev/null
+	with_stored_flags luks2
+	dd if=/dev/urandom of="/dev/mapper/$VOLUME" bs=1M oflag=direct status=none 2>/dev/null
 	before=$(content)
 	for stage in --init-only --resume-only; do
-		works reencrypt -q "${FAST_KDF[@]}" --resilience none --active-name "$NAME" "$stage"
+		works reencrypt -q "${FAST_KDF[@]}" --resilience none --active-name "$VOLUME" "$stage"
 		SAID=$(tr '\r' '\n' <<<"$SAID" | grep -v -e '^Progress' -e '^Finished')
 		want "messages of $stage" "" "$SAID"
-		in_force ""
+		active ""
 		want "content after $stage" "$before" "$(content)"
 	done
-	want "flags" "${STORED[both]}" "$(stored "$DISK")"
+	want "flags" "${STORED[both]}" "$(stored "$DEVICE")"
 }
 
-require_cryptsetup jq xxd keyctl
-require_no_flags
+requires_cryptsetup jq xxd keyctl
+requires_no_flags
 
-CLAIMS=("refused_before_a_key_is_derived luks1" "refused_before_a_key_is_derived luks2"
+CASES=("refused_before_a_key_is_derived luks1" "refused_before_a_key_is_derived luks2"
 	"refused_before_a_key_is_derived luks2 --key-file /dev/null" refused_with_a_token)
 for type in plain luks1 luks2 luks2-aead luks2-hmac; do
-	CLAIMS+=("refused $type")
+	CASES+=("refused $type")
 done
-CLAIMS+=("refused luks2 --persistent" "refused luks2-aead --persistent" refused_with_stored_flags)
+CASES+=("refused luks2 --persistent" "refused luks2-aead --persistent" refused_with_stored_flags)
 for type in luks2 luks2-aead luks2-hmac; do
-	CLAIMS+=("refresh_drops_stored_flags $type")
+	CASES+=("refresh_drops_stored_flags $type")
 done
-CLAIMS+=(persistent_refresh_removes_stored_flags "resize_works_with_stored_flags luks2"
+CASES+=(persistent_refresh_removes_stored_flags "resize_works_with_stored_flags luks2"
 	suspend_works_with_stored_flags reencryption_works_with_stored_flags)
-run_claims
+run

@@ -1,22 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+DESCRIPTION="dm-crypt encrypts aes-xts as OpenSSL does, for all sector sizes, IVs and key lengths"
 #
-# Claim: what lies on the disk below aes-xts is what OpenSSL makes of the data, whichever
-# code of the kernel serves the mapping, and another implementation reads it: all sector
-# sizes, IVs beyond 32 bits, keys of both lengths, requests that lie across pages. After
-# "key set" it is the new key's.
-# Needs: root, dmsetup, null_blk, libcrypto of OpenSSL 3, keyctl.
-# Endangers: nothing but devices of its own.
+# Another implementation of the kernel reads the same data. Requests lie across pages, and IVs go
+# beyond 32 bits. After "key set" the data is encrypted with the new key.
+# Requires: root, dmsetup, null_blk, libcrypto of OpenSSL 3, keyctl.
+# Risks: none.
 
-here=$(dirname "$0")
-. "$here/ktap.sh"
-. "$here/dm_crypt.sh"
+. "$(dirname "$0")/common.sh"
 
+AES_XTS=$(dirname "$0")/aes_xts.py
 BYTES=$((92 * 1024)) REQUESTS=$((28 * 1024)) # no multiple of each other
 
-# offsets SECTOR: 0, and such that the IV numbers reach 32, 35 and 64 bits inside a page of what
-# is written, where sectors are smaller than half of one; "plain" goes on with 0 after 32. 35 are
-# 32 in sectors of the largest size with iv_large_sectors.
+# offsets SECTOR: print 0, and offsets whose IV numbers reach 32, 35 and 64 bits inside a page of the
+# data, where sectors are smaller than half a page; "plain" goes on with 0 after 32. 35 bits are 32
+# in sectors of the largest size with iv_large_sectors.
 offsets() {
 	local step=$(($1 / 512)) before
 
@@ -26,92 +24,83 @@ offsets() {
 
 # mapped NAME CIPHER KEY IV_OFFSET [ARGUMENT]...
 mapped() {
-	local name=$1 cipher=$2 key=$3 offset=$4
+	local MAPPING=$1 cipher=$2 key=$3 offset=$4 below=$DEVICE
 
 	shift 4
-	map "$name" "0 $(sectors_of "$DISK") crypt $cipher $key $offset $DISK 0 $# $*"
+	device "$MAPPING" "0 $(sectors_of "$below") crypt $cipher $key $offset $below 0 $# $*"
+	MAPPED=$DEVICE DEVICE=$below
 }
 
-# all_of DEVICE: the data there.
-all_of() {
-	dd if="$1" bs=$BYTES count=1 iflag=direct status=none
-}
+# all_of DEVICE: print its data.
+all_of() { dd if="$1" bs=$BYTES count=1 iflag=direct status=none; }
 
 # stored_as_encrypted KEY IV SECTOR LARGE OFFSET
 stored_as_encrypted() {
-	want "difference between the disk and OpenSSL's, $*" "" \
-		"$("$here/aes_xts.py" encrypt "$@" <"$DATA" | cmp - <(all_of "$DISK") 2>&1)"
+	want "difference between the disk and OpenSSL's data, $*" "" \
+		"$("$AES_XTS" encrypt "$@" <"$DATA" | cmp - <(all_of "$DEVICE") 2>&1)"
 }
 
 # as_openssl KEY_BYTES IV SECTOR LARGE MODE
 as_openssl() {
-	local arguments=("sector_size:$3") key offset irqmode=0 memory=$3 depth=${#ktap_cleanups[@]}
+	local arguments=("sector_size:$3") key offset irqmode=0
 
 	[ "$4" = 0 ] || arguments+=(iv_large_sectors)
-	key=$(key "$1")
+	key=$(key_of xts) key=${key:0:$1 * 2}
 	for offset in $(offsets "$3"); do
 		irqmode=$(((irqmode + 1) % 3))
-		null_disk xts 1 irqmode=$irqmode
+		null_disk size=1 irqmode=$irqmode
 		# shellcheck disable=SC2086 # the flags are words
-		mapped xts "aes-xts-$2" "$key" "$offset" "${arguments[@]}" ${FLAGS[$5]} || return 0
-		want "message of writing" "" "$("$here/aes_xts.py" write "$MAPPED" "$memory" $REQUESTS <"$DATA" 2>&1)"
+		mapped xts "aes-xts-$2" "$key" "$offset" "${arguments[@]}" ${FLAGS[$5]}
+		want "message of writing" "" "$("$AES_XTS" write "$MAPPED" "$3" $REQUESTS <"$DATA" 2>&1)"
 		stored_as_encrypted "$key" "$2" "$3" "$4" "$offset"
-		want "difference of what is read" "" \
-			"$("$here/aes_xts.py" read "$MAPPED" "$memory" $REQUESTS $BYTES 2>&1 | cmp - "$DATA" 2>&1)"
-		no_complaints
-		mapped other "$OTHER-$2" "$key" "$offset" "${arguments[@]}" || return 0
-		want "difference of what $OTHER reads" "" \
+		want "difference of the data read" "" \
+			"$("$AES_XTS" read "$MAPPED" "$3" $REQUESTS $BYTES 2>&1 | cmp - "$DATA" 2>&1)"
+		mapped other "$OTHER-$2" "$key" "$offset" "${arguments[@]}"
+		want "difference of the data that $OTHER reads" "" \
 			"$(all_of "$MAPPED" | cmp - "$DATA" 2>&1)"
-		undo "$depth"
+		undo
 	done
-	no_complaints
 }
 
 # new_key_is_used MODE
 new_key_is_used() {
-	local name=$PREFIX-keys old new text description=$PREFIX-key
+	local name old new key id
 
-	null_disk xts 1 irqmode=1
-	old=$(key 64) new=$(key 64 | rev)
-	# shellcheck disable=SC2086 # the flags are words
-	mapped keys aes-xts-plain64 "$old" 0 sector_size:512 ${FLAGS[$1]} || return 0
-	text=$(printf '%b' "${new//??/\\x&}" | keyctl padd user "$description" @u) || broken "keyctl failed"
-	defer keyctl unlink "$text" @u
-	for text in "$new" "$old" ":64:user:$description"; do
+	null_disk size=1 irqmode=1
+	crypt keys aes-xts-plain64 ${FLAGS[$1]}
+	name=${MAPPED##*/} old=$(key_of xts) new=$(key_of xts | rev)
+	id=$(printf '%b' "${new//??/\\x&}" | keyctl padd user "$name" @u) || broken "keyctl failed"
+	defer keyctl unlink "$id" @u
+	for key in "$new" "$old" ":64:user:$name"; do
 		dmsetup suspend "$name" && dmsetup message "$name" 0 key wipe &&
-			dmsetup message "$name" 0 key set "$text" && dmsetup resume "$name" ||
+			dmsetup message "$name" 0 key set "$key" && dmsetup resume "$name" ||
 			broken "the key cannot be set"
 		dd if="$DATA" of="$MAPPED" bs=$BYTES oflag=direct status=none || broken "cannot write"
-		[ "$text" = "$old" ] || text=$new
-		stored_as_encrypted "$text" plain64 512 0 0
-		want "difference of what is read" "" \
-			"$(all_of "$MAPPED" | cmp - "$DATA" 2>&1)"
+		[ "$key" = "$old" ] || key=$new
+		stored_as_encrypted "$key" plain64 512 0 0
+		want "difference of the data read" "" "$(all_of "$MAPPED" | cmp - "$DATA" 2>&1)"
 	done
-	no_complaints
 }
 
-needs cmp keyctl python3 rev null_blk modes
-python3 -c 'import ctypes; ctypes.CDLL("libcrypto.so.3")' 2>/dev/null || skip_all "needs libcrypto.so.3"
-DATA=$(mktemp) || broken "mktemp failed"
-defer rm "$DATA"
-head -c $BYTES /dev/urandom >"$DATA"
+requires cmp keyctl python3 rev modes
+python3 -c 'import ctypes; ctypes.CDLL("libcrypto.so.3")' 2>/dev/null || skip "needs libcrypto.so.3"
+random_data $BYTES
 
-# Code that is not what the kernel prefers.
+# Code that the kernel does not prefer.
 for OTHER in "capi:xts(ecb(aes-generic))" "capi:xts(ecb(aes-lib))" none; do
-	! takes_cipher "$OTHER-plain64" 64 || break
+	! takes "$OTHER-plain64" || break
 done
 [ "$OTHER" != none ] || broken "no other implementation of aes-xts found"
 
-CLAIMS=()
 for iv in plain plain64; do
 	for sector in 512 1024 2048 4096; do
 		for large in 0 1; do
-			CLAIMS+=("as_openssl 64 $iv $sector $large both")
+			CASES+=("as_openssl 64 $iv $sector $large both")
 		done
 	done
 done
-CLAIMS+=("as_openssl 32 plain64 512 0 default" "as_openssl 64 plain64 512 0 default")
-CLAIMS+=("new_key_is_used default" "new_key_is_used both")
-quick_claims "as_openssl 64 plain 512 0 both" "as_openssl 64 plain64 512 0 both" \
+CASES+=("as_openssl 32 plain64 512 0 default" "as_openssl 64 plain64 512 0 default"
+	"new_key_is_used default" "new_key_is_used both")
+quick_cases "as_openssl 64 plain 512 0 both" "as_openssl 64 plain64 512 0 both" \
 	"as_openssl 64 plain64 4096 1 both" "as_openssl 32 plain64 1024 0 default" "new_key_is_used both"
-run_claims
+run

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # the test cases set $failed
 #
-# I/O for the dm-crypt tests whose data are checked, and what goes on beside it.
+# I/O with fio, and what happens during it.
 
-# completed DEVICE: how many reads and writes.
+# completed DEVICE: print the number of completed reads and writes.
 completed() {
 	local stat
 
-	read -r -a stat <"/sys/dev/block/$(numbers_of "$1")/stat"
+	read -r -a stat <"$(block_dir "$1")/stat"
 	echo $((stat[0] + stat[4]))
 }
 
-# begun DEVICE PID: wait until a request of the process, just started, is completed there.
-begun() {
+# begun_io DEVICE PID: wait until a request of this new process is completed there.
+begun_io() {
 	local before
 
 	before=$(completed "$1")
@@ -21,8 +21,7 @@ begun() {
 	done
 }
 
-# ends PID DEVICE SECONDS: wait for I/O to end, as long as no more than SECONDS pass in which none of
-# its requests is completed there.
+# ends PID DEVICE SECONDS: wait for the end of I/O, but not longer than SECONDS for a request.
 ends() {
 	local seen=-1 now since
 
@@ -35,8 +34,12 @@ ends() {
 	done
 }
 
-# verified_io NAME FILE [FIO OPTION]...: run fio, whose data carry checksums,
-# and want no error from it: then its status is 0.
+# no_requests_in_flight DEVICE
+no_requests_in_flight() {
+	want "requests in flight" "0 0" "$(xargs <"$(block_dir "$1")/inflight")"
+}
+
+# verified_io NAME FILE [FIO OPTION]...: I/O with checksums in its data, without an error.
 verified_io() {
 	local name=$1 file=$2 log errors status=0
 
@@ -53,39 +56,42 @@ verified_io() {
 	return $status
 }
 
-# beside_io TIMES SECONDS ACTION FIO_OPTION...: on $MAPPED, I/O that checks what it
-# wrote while it goes on writing, in as many runs as it takes to do the action often
-# and long enough; the action gets its number, from 0, and some request must complete
-# while it goes on.
-beside_io() {
-	local times=$1 end=$((SECONDS + $2)) action=$3 number=0 beside=none before load
+# failed_requests RW MIB [FIO OPTION]...: print how many of the requests to $MAPPED failed; without
+# options there are 16 for each MiB.
+failed_requests() {
+	fio --name=errors --filename="$MAPPED" --direct=1 --ioengine=libaio --rw="$1" --bs=64k \
+		--iodepth=8 --size="$2M" --continue_on_error=all --group_reporting \
+		--output-format=json "${@:3}" 2>/dev/null |
+		awk -F '[:,]' '/"total_err"/ { print $2 + 0 }'
+}
+
+# during_io TIMES SECONDS ACTION FIO_OPTION...: verified I/O on $MAPPED, in as many runs as needed to
+# call ACTION NUMBER so often and for so long. Some request must complete during the action.
+during_io() {
+	local times=$1 end=$((SECONDS + $2)) action=$3 number=0 completed=none before load
 
 	shift 3
 	while [ $number -lt "$times" ] || [ $SECONDS -lt $end ]; do
 		verified_io "$action" "$MAPPED" --rw=randwrite --iodepth=16 "$@" &
 		load=$!
-		begun "$MAPPED" $load
+		begun_io "$MAPPED" $load
 		while kill -0 $load 2>/dev/null; do
 			before=$(completed "$MAPPED")
 			$action $number || break
 			number=$((number + 1))
-			[ "$(completed "$MAPPED")" -eq "$before" ] || beside=some
+			[ "$(completed "$MAPPED")" -eq "$before" ] || completed=some
 		done
 		wait $load
 		want "status of the verified I/O" 0 $?
-		[ -z "$ktap_verdict" ] || break
+		((failed == 0)) || break
 	done
-	want "I/O beside $action" some $beside
+	want "I/O completed during $action" some $completed
 }
 
-# io_goes_well MODE CIPHER KEY_BYTES DISK_ATTRIBUTES FIO_OPTIONS: verified random
-# writes through a mapping of a null_blk disk; none fails, the kernel is silent.
-io_goes_well() {
+# io_succeeds MODE CIPHER DISK_ATTRIBUTES FIO_OPTIONS: verified random writes to a null_blk disk.
+io_succeeds() {
 	# Attributes and options are words.
-	{
-		null_disk io 64 $4
-		map_flags io "$2" "$3" "$1" || return 0
-		verified_io "$1" "$MAPPED" --rw=randwrite $5
-	}
-	no_complaints
+	null_disk size=64 $3
+	crypt io "$2" ${FLAGS[$1]}
+	verified_io "$1" "$MAPPED" --rw=randwrite $4
 }

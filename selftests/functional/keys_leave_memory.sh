@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+DESCRIPTION="a key that was wiped or replaced, or whose mapping was removed, is no longer in memory"
 #
-# Claim: a key that is wiped, or replaced, or whose mapping is removed, leaves memory,
-# whichever code of the kernel serves the mapping.
-# Needs: root, dmsetup, null_blk, /dev/mem with all of memory.
-# Endangers: a real machine. Reads all that lies between the ends of memory, where devices may be.
+# Whichever code of the kernel encrypts.
+# Requires: root, dmsetup, null_blk, /dev/mem with all of memory.
+# Risks: a crash. The test reads everything between the ends of memory, where devices may be.
 
-here=$(dirname "$0")
-. "$here/ktap.sh"
-. "$here/dm_crypt.sh"
+. "$(dirname "$0")/common.sh"
 
-# random_key BYTES: in hexadecimal digits; no program has another form of it.
+MEMORY=$(dirname "$0")/memory.py
+
+# random_key BYTES: print hexadecimal digits; no program has another form of the key.
 random_key() {
 	local i
 
@@ -19,34 +19,31 @@ random_key() {
 	done
 }
 
-# times KEY: how often memory has the first 16 bytes of either half.
-times() {
-	"$here/memory.py" "${1:0:32}" "${1:${#1}/2:32}"
-}
+# times KEY: print how often memory has the first 16 bytes of either half.
+times() { "$MEMORY" "${1:0:32}" "${1:${#1}/2:32}"; }
 
-# leaves_memory CIPHER KEY_BYTES
-leaves_memory() {
-	local name=$PREFIX-keys old new
+# keys_leave_memory CIPHER KEY_BYTES
+keys_leave_memory() {
+	local name=$NAME-keys KEY new
 
-	null_disk keys 1
-	old=$(random_key "$2") new=$(random_key "$2")
-	map keys "$(crypt_table "$DISK" "$1" "$old")" || return 0
-	# Else the search would not find one that is left either.
-	[ "$(times "$old")" -gt 0 ] || broken "memory has no key that is in use"
+	null_disk size=1
+	KEY=$(random_key "$2") new=$(random_key "$2")
+	crypt keys "$1"
+	# Otherwise the search finds no key at all.
+	[ "$(times "$KEY")" -gt 0 ] || broken "memory has no key that is in use"
 	dmsetup suspend "$name" && dmsetup message "$name" 0 key wipe || broken "the key cannot be wiped"
-	want "times that memory has the key that was wiped" 0 "$(times "$old")"
-	dmsetup message "$name" 0 key set "$old" && dmsetup message "$name" 0 key set "$new" &&
+	want "times that memory has the wiped key" 0 "$(times "$KEY")"
+	dmsetup message "$name" 0 key set "$KEY" && dmsetup message "$name" 0 key set "$new" &&
 		dmsetup resume "$name" || broken "the key cannot be set"
-	want "times that memory has the key that was replaced" 0 "$(times "$old")"
+	want "times that memory has the replaced key" 0 "$(times "$KEY")"
 	undo_last
-	want "times that memory has the key of a mapping that was removed" 0 "$(times "$new")"
-	no_complaints
+	want "times that memory has the key of the removed mapping" 0 "$(times "$new")"
 }
 
-needs null_blk python3
-"$here/memory.py" 00 >/dev/null 2>&1 || skip_all "needs /dev/mem with all of memory"
+requires python3
+"$MEMORY" 00 >/dev/null 2>&1 || skip "needs /dev/mem with all of memory"
 
-CLAIMS=("leaves_memory aes-xts-plain64 64" "leaves_memory aes-cbc-essiv:sha256 32"
-	"leaves_memory serpent-xts-plain64 64")
-quick_claims "leaves_memory aes-xts-plain64 64"
-run_claims
+CASES=("keys_leave_memory aes-xts-plain64 64" "keys_leave_memory aes-cbc-essiv:sha256 32"
+	"keys_leave_memory serpent-xts-plain64 64")
+quick_cases "keys_leave_memory aes-xts-plain64 64"
+run

@@ -1,71 +1,85 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+DESCRIPTION="a mapping without a valid key does not resume, and its I/O goes on with a new key"
 #
-# Claim: a mapping under load can be suspended, its key wiped and set again, in
-# every mode: it does not resume without a key, and the I/O that waited goes on. Nor
-# does it resume after a new key was refused, until one is set.
-# Needs: root, dmsetup, fio, null_blk. Endangers: nothing but devices of its own.
+# In all modes, after the key was wiped and after a new one was refused. The table shows keys only
+# on request, and names those in the keyring.
+# Requires: root, dmsetup, fio, null_blk; keyctl for one case.
+# Risks: none.
 # CPUs: 2
 
-here=$(dirname "$0")
-. "$here/ktap.sh"
-. "$here/dm_crypt.sh"
-
-ROUNDS=$(full_or_quick 4 2)
-MIB=$(full_or_quick 12 6) # of one run of the I/O
+. "$(dirname "$0")/common.sh"
 
 wipe_and_set() {
-	local name=$PREFIX-wiped key
+	local name=${MAPPED##*/}
 
-	key=$(key 64)
 	dmsetup suspend "$name" || broken "dmsetup suspend failed"
 	want "wiping the key" "" "$(dmsetup message "$name" 0 key wipe 2>&1)"
 	want "resuming without a key" failure "$(outcome dmsetup resume "$name")"
 	want "key in the table" "$(printf '%0128d' 0)" \
 		"$(dmsetup table --showkeys "$name" | cut -d ' ' -f 5)"
-	want "setting the key" "" "$(dmsetup message "$name" 0 key set "$key" 2>&1)"
-	want "resuming" "" "$(dmsetup resume "$name" 2>&1)"
+	set_and_resume
+}
+
+set_and_resume() {
+	want "setting the key" "" "$(dmsetup message "${MAPPED##*/}" 0 key set "$(key_of xts)" 2>&1)"
+	want "resuming" "" "$(dmsetup resume "${MAPPED##*/}" 2>&1)"
 }
 
 # io_waits_for_the_key MODE CIPHER
 io_waits_for_the_key() {
-	null_disk wiped 32 irqmode=2 completion_nsec=20000
-	map_flags wiped "$2" 64 "$1" || return 0
-	beside_io "$ROUNDS" 0 wipe_and_set --bs=16k "--size=${MIB}M" --verify_backlog=32 \
-		--rate_iops=200
-	want "flags at the end" "${FLAGS[$1]}" "$(arguments_of "$PREFIX-wiped")"
-	no_complaints
+	null_disk size=32 completion_nsec=20000
+	crypt wiped "$2" ${FLAGS[$1]}
+	during_io "$(full_or_quick 4 2)" 0 wipe_and_set --bs=16k "--size=$(full_or_quick 12 6)M" \
+		--verify_backlog=32 --rate_iops=200
+	want "flags at the end" "${FLAGS[$1]}" "$(arguments_of "$MAPPED")"
 }
 
-# refused_key_is_none MODE CIPHER: of the right length, but not hexadecimal to the end. That
-# shows when part of it is in the place of the old one.
-refused_key_is_none() {
-	local name=$PREFIX-refused key data
+# refused_key_is_not_used MODE CIPHER: of the right length, but with a digit at its end that is not
+# hexadecimal. The data shows whether part of it replaced the old key.
+refused_key_is_not_used() {
+	local name=$NAME-refused key
 
-	null_disk refused 16 irqmode=1
-	map_flags refused "$2" 64 "$1" || return 0
-	data=$(mktemp) || broken "mktemp failed"
-	defer rm "$data"
-	head -c 64k /dev/urandom >"$data"
-	dd if="$data" of="$MAPPED" bs=16k oflag=direct status=none || broken "cannot write"
-	key=$(key 64)
+	null_disk irqmode=1
+	crypt refused "$2" ${FLAGS[$1]}
+	random_data 64k
+	dd if="$DATA" of="$MAPPED" bs=16k oflag=direct status=none || broken "cannot write"
+	key=$(key_of xts)
 	dmsetup suspend "$name" || broken "dmsetup suspend failed"
-	want "setting a key that is none" failure \
+	want "setting a wrong key" failure \
 		"$(outcome dmsetup message "$name" 0 key set "$(rev <<<"${key:2}")xx")"
 	want "resuming after that" failure "$(outcome dmsetup resume "$name")"
-	want "setting the key" "" "$(dmsetup message "$name" 0 key set "$key" 2>&1)"
-	want "resuming" "" "$(dmsetup resume "$name" 2>&1)"
+	set_and_resume
 	want "data" same "$(dd if="$MAPPED" bs=16k count=4 iflag=direct status=none |
-		cmp - "$data" && echo same)"
-	no_complaints
+		cmp - "$DATA" && echo same)"
 }
 
-needs cmp dd fio rev null_blk modes async
+key_is_hidden_unless_asked_for() {
+	local key
 
-CLAIMS=()
+	key=$(key_of xts)
+	crypt hidden aes-xts-plain64 ${FLAGS[both]}
+	want "key" "$key" "$(dmsetup table --showkeys "$NAME-hidden" | cut -d ' ' -f 5)"
+	want "key" "${key//?/0}" "$(dmsetup table "$NAME-hidden" | cut -d ' ' -f 5)"
+}
+
+key_in_the_keyring_is_named() {
+	local KEY=":32:logon:$NAME:key" id
+
+	command -v keyctl >/dev/null || skip "needs the program keyctl"
+	id=$(printf '%032d' 7 | keyctl padd logon "$NAME:key" @u 2>/dev/null) || skip "needs CONFIG_KEYS"
+	defer keyctl unlink "$id" @u
+	keyctl link @u @s 2>/dev/null # where the session does not see the user's keys
+	crypt named aes-xts-plain64 ${FLAGS[both]}
+	want "key" "$KEY" "$(dmsetup table --showkeys "$NAME-named" | cut -d ' ' -f 5)"
+}
+
+requires cmp dd fio rev modes async
+
 for mode in "${MODES[@]}"; do
-	CLAIMS+=("io_waits_for_the_key $mode aes-xts-plain64" "refused_key_is_none $mode aes-xts-plain64")
+	CASES+=("io_waits_for_the_key $mode aes-xts-plain64" "refused_key_is_not_used $mode aes-xts-plain64")
 done
-CLAIMS+=("io_waits_for_the_key both async-xts")
-quick_claims "io_waits_for_the_key both aes-xts-plain64" "refused_key_is_none both aes-xts-plain64"
-run_claims
+CASES+=("io_waits_for_the_key both async-xts" key_is_hidden_unless_asked_for key_in_the_keyring_is_named)
+quick_cases "io_waits_for_the_key both aes-xts-plain64" "refused_key_is_not_used both aes-xts-plain64" \
+	key_is_hidden_unless_asked_for key_in_the_keyring_is_named
+run

@@ -1,17 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+DESCRIPTION="a request whose completion the disk loses fails with a timeout, and no other request does"
 #
-# Claim: a request whose completion the device loses fails with the error of the
-# block layer's timeout, in every mode, and no other does; nothing stays in flight,
-# and afterwards the mapping works as before.
-# Needs: root, dmsetup, fio, null_blk, CONFIG_FAIL_IO_TIMEOUT, debugfs.
-# Endangers: nothing but devices of its own.
+# In all modes. Nothing stays in flight, and afterwards the mapping works as before.
+# Requires: root, dmsetup, fio, null_blk, CONFIG_FAIL_IO_TIMEOUT, debugfs.
+# Risks: none.
 # CPUs: 2
 # Guest: emulated
 
-here=$(dirname "$0")
-. "$here/ktap.sh"
-. "$here/dm_crypt.sh"
+. "$(dirname "$0")/common.sh"
 
 INJECT=$DEBUGFS/fail_io_timeout
 
@@ -19,11 +16,11 @@ INJECT=$DEBUGFS/fail_io_timeout
 times_out_once() {
 	local queue errors lost
 
-	null_disk late 32 irqmode=1
-	queue=/sys/block/${DISK#/dev/}
+	null_disk size=32 irqmode=1
+	queue=/sys/block/${DEVICE#/dev/}
 	echo 100 >"$queue/queue/io_timeout" || broken "no timeout can be set"
 	echo 2 >"$queue/queue/nomerges" || broken "requests may be merged"
-	map_flags late "$2" 64 "$1" || return 0
+	crypt late "$2" ${FLAGS[$1]}
 	defer sh -c "echo 0 >$INJECT/probability"
 	echo N >$INJECT/task-filter
 	echo 0 >$INJECT/verbose
@@ -36,22 +33,19 @@ times_out_once() {
 	echo 0 >"$queue/io-timeout-fail"
 	lost=$((1000 - $(cat $INJECT/times)))
 	want "requests lost" some "$([ $lost -gt 0 ] && echo some)"
-	want "whether each timed out: $lost" yes "$([ "$(grep -c "$LATE" <<<"$errors")" -ge $lost ] && echo yes)"
+	want "each timed out: $lost" yes "$([ "$(grep -c "$LATE" <<<"$errors")" -ge $lost ] && echo yes)"
 	want "other errors" "" "$(grep -v "$LATE" <<<"$errors" | head -n 3)"
-	want "requests in flight" "0 0" \
-		"$(xargs <"/sys/dev/block/$(numbers_of "$MAPPED")/inflight")"
+	no_requests_in_flight "$MAPPED"
 	verified_io late "$MAPPED" --rw=randwrite --bs=16k --iodepth=16 --size=1M
-	no_complaints
 }
 
-needs fio python3 debugfs null_blk modes async
+requires fio python3 debugfs modes async
 LATE=$(strerror ETIMEDOUT)
-[ -d "$INJECT" ] || skip_all "needs fail_io_timeout in debugfs"
+[ -d "$INJECT" ] || skip "needs fail_io_timeout in debugfs"
 
-CLAIMS=()
 for mode in "${MODES[@]}"; do
-	CLAIMS+=("times_out_once $mode aes-xts-plain64")
+	CASES+=("times_out_once $mode aes-xts-plain64")
 done
-CLAIMS+=("times_out_once both async-xts")
-quick_claims "times_out_once both aes-xts-plain64"
-run_claims
+CASES+=("times_out_once both async-xts")
+quick_cases "times_out_once both aes-xts-plain64"
+run

@@ -1,76 +1,55 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+DESCRIPTION="many mappings, used or not, leave no device, thread or module reference behind"
 #
-# Claim: many mappings live side by side and go again, used and unused ones, and
-# leave neither devices nor references to the module behind.
-# Needs: root, dmsetup, fio, null_blk. Endangers: nothing but devices of its own.
+# Requires: root, dmsetup, fio, null_blk.
+# Risks: none.
 # CPUs: 2
 
-here=$(dirname "$0")
-. "$here/ktap.sh"
-. "$here/dm_crypt.sh"
+. "$(dirname "$0")/common.sh"
 
-SECTORS=2048
-ROUNDS=$(full_or_quick 30 10)
-
-# References to the module and threads of mappings, as far as there are any. A workqueue has a
+# kept: print the references to the module and the threads of mappings. A workqueue has a
 # thread of its name, which newer kernels begin otherwise and may cut short.
 kept() {
 	echo "references: $(cat /sys/module/dm_crypt/refcnt 2>/dev/null) threads:" \
 		"$(cat /proc/[0-9]*/comm 2>/dev/null | grep -cE '^(kworker/R-)?kcryp|^dmcrypt_write')"
 }
 
-remove_all() {
-	local name
-
-	for name in $(dmsetup ls | grep -o "^$PREFIX-many-[0-9]*"); do
-		dmsetup remove --retry "$name"
-	done
-}
-
-# come_and_go CIPHER MANY: in all modes in turn, each on a piece of the disk.
+# come_and_go CIPHER NUMBER: in all modes in turn, each on a piece of the disk.
 come_and_go() {
-	local before i files="" number key cipher many=$2
+	local before i files="" line
 
-	cipher=$(cipher "$1")
 	before=$(kept)
-	null_disk many 128 irqmode=2 completion_nsec=10000
-	defer remove_all
-	mark_log
-	key=$(key 64)
-	for ((i = 0; i < many; i++)); do
-		set -- "$cipher" ${FLAGS[${MODES[i % 4]}]}
-		number=$(($# - 1))
-		dmsetup create "$PREFIX-many-$i" --table \
-			"0 $SECTORS crypt $1 $key 0 $DISK $((i * SECTORS)) $number ${*:2}" ||
-			broken "dmsetup create failed"
-		files+=${files:+:}/dev/mapper/$PREFIX-many-$i
+	null_disk size=128 completion_nsec=10000
+	for ((i = 0; i < $2; i++)); do
+		read -r -a line <<<"$(crypt_table "$1" ${FLAGS[${MODES[i % 4]}]})"
+		line[1]=2048 line[7]=$((i * 2048))
+		dmsetup create "$NAME-many-$i" --table "${line[*]}" || broken "dmsetup create failed"
+		defer dmsetup remove --retry "$NAME-many-$i"
+		files+=${files:+:}/dev/mapper/$NAME-many-$i
 	done
 	verified_io many "$files" --rw=randwrite --bs=8k --iodepth=32 \
-		--io_size=$((many * 64))K --size=$((many))M
-	remove_all
-	want "mappings left" "" "$(dmsetup ls | grep "^$PREFIX-many-")"
-	want "what is kept" "$before" "$(kept)"
-	no_complaints
+		--io_size=$(($2 * 64))K "--size=$2M"
+	undo
+	want "mappings that still exist" "" "$(dmsetup ls | grep "^$NAME-many-")"
+	want "references and threads" "$before" "$(kept)"
 }
 
-# Created and removed before anybody used them, over and over.
+# never_used CIPHER: created and removed before anybody used them, over and over.
 never_used() {
 	local round before
 
 	before=$(kept)
-	null_disk unused 16 irqmode=1
-	for ((round = 0; round < ROUNDS; round++)); do
-		map_flags unused "$1" 64 both || return 0
+	null_disk irqmode=1
+	for ((round = 0; round < $(full_or_quick 30 10); round++)); do
+		crypt unused "$1" ${FLAGS[both]}
 		undo_last
-		no_complaints
 	done
-	want "what is kept" "$before" "$(kept)"
+	want "references and threads" "$before" "$(kept)"
 }
 
-needs fio null_blk modes async
+requires fio modes async
 
-CLAIMS=("come_and_go aes-xts-plain64 100" "come_and_go async-xts 25" "never_used aes-xts-plain64")
-quick_claims "come_and_go async-xts 25" \
-	"never_used aes-xts-plain64"
-run_claims
+CASES=("come_and_go aes-xts-plain64 100" "come_and_go async-xts 25" "never_used aes-xts-plain64")
+quick_cases "come_and_go async-xts 25" "never_used aes-xts-plain64"
+run

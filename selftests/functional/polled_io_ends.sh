@@ -1,19 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+DESCRIPTION="polled I/O to a mapping of a disk with poll queues succeeds or is refused, and never hangs"
 #
-# Claim: polled I/O to a mapping of a disk with poll queues is done or refused at once,
-# in every mode; it never waits for a completion that nobody polls for.
-# Needs: root, dmsetup, fio with io_uring, null_blk with poll queues.
-# Endangers: nothing but devices of its own.
+# In all modes.
+# Requires: root, dmsetup, fio with io_uring, null_blk with poll queues.
+# Risks: none.
 
-here=$(dirname "$0")
-. "$here/ktap.sh"
-. "$here/dm_crypt.sh"
+. "$(dirname "$0")/common.sh"
 
-TIMEOUT=5000 # of the disk, ms: after that it calls a request lost
+TIMEOUT=5000 # of the disk, ms: after that it gives a request up
 PATIENCE=60  # s: more than a few such requests
 
-# polled FILE: how polled reads and writes end.
+# polled FILE: print how polled reads and writes end.
 polled() {
 	local log status
 
@@ -30,38 +28,37 @@ polled() {
 	rm "$log"
 }
 
-# polled_disk NAME: it takes polled I/O. It has no memory, which null_blk would wait for
-# where it must not.
+# polled_disk: create one without memory, which null_blk would wait for where it must not.
 polled_disk() {
-	null_disk "$1" 16 irqmode=1 poll_queues=1 memory_backed=0
-	echo $TIMEOUT >"/sys/dev/block/$(numbers_of "$DISK")/queue/io_timeout" || broken "no timeout"
+	null_disk irqmode=1 poll_queues=1 memory_backed=0
+	echo $TIMEOUT >"$(block_dir "$DEVICE")/queue/io_timeout" || broken "no timeout"
 }
 
 # polled_io_ends MODE
 polled_io_ends() {
 	local ends
 
-	polled_disk polled
-	map_flags polled aes-xts-plain64 64 "$1" || return 0
+	polled_disk
+	crypt polled aes-xts-plain64 ${FLAGS[$1]}
 	ends=$(polled "$MAPPED")
-	diag "polled I/O: $ends; io_poll of the mapping: $(cat "/sys/dev/block/$(numbers_of "$MAPPED")/queue/io_poll")"
+	diag "polled I/O: $ends; io_poll of the mapping: $(cat "$(block_dir "$MAPPED")/queue/io_poll")"
 	[ "$ends" != "$REFUSAL" ] || ends="done"
 	want "polled I/O" "done" "$ends"
-	no_complaints
 }
 
-needs fio python3 null_blk modes
+requires fio python3 modes
 REFUSAL=$(strerror EOPNOTSUPP)
-REFUSED="skip_all needs poll queues:" polled_disk probe 2>/dev/null
-[ "$(cat "/sys/dev/block/$(numbers_of "$DISK")/queue/io_poll")" = 1 ] || skip_all "null_blk does not poll"
-fio --name=probe --filename="$DISK" --direct=1 --ioengine=io_uring --rw=read --bs=4k --size=4k \
-	>/dev/null 2>&1 || skip_all "needs fio with io_uring, and io_uring"
-works=$(polled "$DISK")
+null_disk
+[ -e "$NULLB/$NAME-$disks/poll_queues" ] || skip "needs null_blk with poll queues"
+polled_disk
+[ "$(cat "$(block_dir "$DEVICE")/queue/io_poll")" = 1 ] || skip "null_blk does not poll"
+fio --name=probe --filename="$DEVICE" --direct=1 --ioengine=io_uring --rw=read --bs=4k --size=4k \
+	>/dev/null 2>&1 || skip "needs fio with io_uring, and io_uring"
+works=$(polled "$DEVICE")
 [ "$works" = "done" ] || broken "polled I/O to the disk itself: $works"
 
-CLAIMS=()
 for mode in "${MODES[@]}"; do
-	CLAIMS+=("polled_io_ends $mode")
+	CASES+=("polled_io_ends $mode")
 done
-quick_claims "polled_io_ends default" "polled_io_ends both"
-run_claims
+quick_cases "polled_io_ends default" "polled_io_ends both"
+run

@@ -1,29 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+DESCRIPTION="several mappings keep their data whatever is done to them at once, in any order"
 #
-# Claim: whatever is done to several mappings at once, in any order, their data stay, nothing
-# hangs and the kernel is silent: flags, keys, ciphers, sizes, faults, removal, little memory.
-# Needs: root, dmsetup, fio, null_blk, cryptd, dm-flakey, dm-integrity.
-# Endangers: nothing but devices of its own; the machine's page cache is dropped.
-#
-# DM_CRYPT_SOAK_MINUTES (else a minute) and DM_CRYPT_SOAK_SEED (else 5): the
-# same seed takes the same steps. What went wrong stands below the last of them.
+# It changes flags, keys, ciphers and sizes, makes disks fail, removes mappings and takes memory.
+# Nothing hangs. DM_CRYPT_SOAK_MINUTES (default 1) and DM_CRYPT_SOAK_SEED (default 5): the same seed
+# takes the same steps. A failure prints the last of them.
+# Requires: root, dmsetup, fio, null_blk, cryptd, dm-flakey, dm-integrity.
+# Risks: the machine's page cache is dropped.
 
-here=$(dirname "$0")
-. "$here/ktap.sh"
-. "$here/dm_crypt.sh"
-. "$here/failing.sh"
+. "$(dirname "$0")/common.sh"
 
 SLOTS=4     # mappings at a time; the last one is authenticated
 LOAD_MIB=1  # of a mapping, checked
 PATIENCE=60 # seconds in which some request has to complete
-TOLD=20     # steps
+SHOWN=20    # steps
 
-declare -A CIPHERS=([aes-xts-plain64]=64 [aes-cbc-essiv:sha256]=32 [aes-cbc-eboiv]=32
-	[capi:ecb-cipher_null-plain64]=0 [async-xts]=64 [async-cbc-eboiv]=32
-	["capi:gcm(aes)-random"]=32 [async-gcm]=32)
-CIPHER_NAMES=(aes-xts-plain64 aes-cbc-essiv:sha256 aes-cbc-eboiv capi:ecb-cipher_null-plain64
-	async-xts async-cbc-eboiv)
+CIPHER_NAMES=(aes-xts-plain64 aes-cbc-essiv:sha256 aes-cbc-eboiv null async-xts async-cbc-eboiv)
 AUTHENTICATED=("capi:gcm(aes)-random" async-gcm)
 TAG_BYTES=28
 SECTOR_SIZES=("" "" sector_size:4096 "sector_size:4096 iv_large_sectors")
@@ -32,7 +24,7 @@ BLOCK_SIZES=(4k-4k 4k-4k 8k-8k 16k-16k 64k-64k 256k-256k 4k-64k)
 declare -A MEMORY_OF FLAKY_OF DISKS TAGS_OF CIPHER_OF SIZE_OF MAPPING_OF LOAD_OF NOTE_OF
 STEPS=()
 
-# pick WORD...: one of them, in $PICKED. Not in a subshell: the sequence has to go on.
+# pick WORD...: set $PICKED to one of them. Not in a subshell: the sequence has to go on.
 pick() {
 	shift $((RANDOM % $#))
 	PICKED=$1
@@ -40,17 +32,16 @@ pick() {
 
 step() {
 	STEPS+=("$SECONDS s: $(sed -E 's/[0-9a-f]{64,}/KEY/' <<<"$*")")
-	[ ${#STEPS[@]} -le $TOLD ] || STEPS=("${STEPS[@]:1}")
+	[ ${#STEPS[@]} -le $SHOWN ] || STEPS=("${STEPS[@]:1}")
 }
 
-# table SLOT: with new flags.
+# table SLOT: set $TABLE to one with new flags.
 table() {
 	pick "${MODES[@]}"
-	TABLE=$(crypt_table "${DISKS[$1]}" "${CIPHER_OF[$1]}" "$(key "${CIPHERS[${CIPHER_OF[$1]}]}")" \
-		${FLAGS[$PICKED]} ${SIZE_OF[$1]} ${TAGS_OF[$1]})
+	TABLE=$(DEVICE=${DISKS[$1]} crypt_table "${CIPHER_OF[$1]}" ${FLAGS[$PICKED]} ${SIZE_OF[$1]} ${TAGS_OF[$1]})
 }
 
-# appear SLOT: a mapping with a cipher, a sector size (that of the tags where it is
+# appear SLOT: create a mapping with a cipher, a sector size (that of the tags where it is
 # authenticated) and flags of its own.
 appear() {
 	if [ -n "${TAGS_OF[$1]}" ]; then
@@ -65,7 +56,7 @@ appear() {
 	want "status of creating slot $1" 0 $?
 }
 
-# begin SLOT: I/O that checks what it wrote.
+# begin SLOT: start I/O that verifies its data.
 begin() {
 	local mapping=/dev/mapper/${MAPPING_OF[$1]} size
 
@@ -78,12 +69,12 @@ begin() {
 	LOAD_OF[$1]=$!
 }
 
-# finish SLOT: wait for its I/O, and want no error from it.
+# finish SLOT: wait for its I/O, which must not fail.
 finish() {
 	[ -n "${LOAD_OF[$1]}" ] || return
 	if ! ends "${LOAD_OF[$1]}" "/dev/mapper/${MAPPING_OF[$1]}" "$PATIENCE"; then
 		tell
-		hopeless "slot $1 hangs"
+		hang "slot $1 hangs"
 	fi
 	wait "${LOAD_OF[$1]}"
 	want "status of the verified I/O of slot $1" 0 $? ||
@@ -91,7 +82,7 @@ finish() {
 	LOAD_OF[$1]=""
 }
 
-# The steps. Each gets a slot whose I/O goes on.
+# The steps. Each gets a slot, during its I/O.
 
 switch_flags() {
 	table "$1"
@@ -102,13 +93,11 @@ switch_flags() {
 }
 
 wipe_and_set_key() {
-	local bytes=${CIPHERS[${CIPHER_OF[$1]}]}
-
-	[ "$bytes" -gt 0 ] || return 0
+	[ "${CIPHER_OF[$1]}" != null ] || return
 	step "slot $1: wipe and set the key"
 	dmsetup suspend "${MAPPING_OF[$1]}" && dmsetup message "${MAPPING_OF[$1]}" 0 key wipe
 	want "status of wiping the key of slot $1" 0 $?
-	dmsetup message "${MAPPING_OF[$1]}" 0 key set "$(key "$bytes")" &&
+	dmsetup message "${MAPPING_OF[$1]}" 0 key set "$(key_of "${CIPHER_OF[$1]}")" &&
 		dmsetup resume "${MAPPING_OF[$1]}"
 	want "status of setting the key of slot $1" 0 $?
 }
@@ -147,8 +136,8 @@ disk_works() {
 		broken "cannot switch $name to: $table"
 }
 
-# Removed under load, with errors for the load, and made anew.
-remove_and_make_anew() {
+# The removal under load makes the load fail.
+remove_and_create_again() {
 	step "slot $1: wipe the table, remove"
 	dmsetup wipe_table "${MAPPING_OF[$1]}"
 	want "status of wiping the table of slot $1" 0 $?
@@ -174,24 +163,23 @@ remove_all() {
 	wait
 }
 
-# all_stays_well SEED
-all_stays_well() {
+# data_stays SEED
+data_stays() {
 	local slot end taken=0
 
 	RANDOM=$1
 	for ((slot = 0; slot < SLOTS; slot++)); do
-		null_disk "soak-$slot" 16 "irqmode=$((slot % 3))" completion_nsec=20000 hw_queue_depth=$((8 << slot))
-		MEMORY_OF[$slot]=$DISK
-		below "soak-disk-$slot" flakey "$DISK" 0 3600 0
-		FLAKY_OF[$slot]=$DISK DISKS[$slot]=$DISK MAPPING_OF[$slot]=$PREFIX-soak-$slot LOAD_OF[$slot]=""
+		null_disk "irqmode=$((slot % 3))" completion_nsec=20000 hw_queue_depth=$((8 << slot))
+		MEMORY_OF[$slot]=$DEVICE
+		below "soak-disk-$slot" flakey "$DEVICE" 0 3600 0
+		FLAKY_OF[$slot]=$DEVICE DISKS[$slot]=$DEVICE MAPPING_OF[$slot]=$NAME-soak-$slot LOAD_OF[$slot]=""
 		NOTE_OF[$slot]=$(mktemp) || broken "mktemp failed"
 		defer rm "${NOTE_OF[$slot]}"
 	done
 	pick 512 4096 && SIZE_OF[$((SLOTS - 1))]=sector_size:$PICKED
-	integrity_disk "$DISK" $TAG_BYTES "$PICKED"
-	DISKS[$((SLOTS - 1))]=$TAGGED TAGS_OF[$((SLOTS - 1))]=integrity:$TAG_BYTES:aead
+	tags_over $TAG_BYTES "$PICKED"
+	DISKS[$((SLOTS - 1))]=$DEVICE TAGS_OF[$((SLOTS - 1))]=integrity:$TAG_BYTES:aead
 	defer remove_all
-	mark_log
 	for ((slot = 0; slot < SLOTS; slot++)); do
 		appear $slot
 	done
@@ -199,8 +187,8 @@ all_stays_well() {
 		begin $slot
 	done
 	end=$((SECONDS + TIME))
-	while [ $SECONDS -lt $end ] && [ -z "$ktap_verdict" ]; do
-		# What is picked depends on the number of the step, not on what became of others.
+	while [ $SECONDS -lt $end ] && ((failed == 0)); do
+		# The choice depends on the number of the step, not on the results of others.
 		RANDOM=$(($1 * 1000003 + taken))
 		slot=$((RANDOM + RANDOM)) slot=$((slot % SLOTS))
 		if [ -z "${LOAD_OF[$slot]}" ] || [ $((RANDOM % 2)) -eq 0 ]; then
@@ -208,24 +196,23 @@ all_stays_well() {
 			begin "$slot"
 		fi
 		pick switch_flags switch_flags wipe_and_set_key drop_caches take_memory \
-			fail_for_a_while remove_and_make_anew
+			fail_for_a_while remove_and_create_again
 		$PICKED "$slot"
 		taken=$((taken + 1))
-		no_complaints
+		no_warnings
 	done
 	for ((slot = 0; slot < SLOTS; slot++)); do
-		[ -n "$ktap_verdict" ] || finish $slot
+		((failed)) || finish $slot
 	done
-	no_complaints
-	[ -z "$ktap_verdict" ] || tell
+	((failed == 0)) || tell
 	want "steps" some "$([ $taken -gt 0 ] && echo some)"
 	diag "seed $1: $taken steps in $TIME s"
 }
 
-needs fio perl target:flakey target:integrity null_blk modes async
+requires fio perl target:flakey target:integrity modes async
 TIME=60
 [ -z "$DM_CRYPT_SOAK_MINUTES" ] || TIME=$((DM_CRYPT_SOAK_MINUTES * 60))
 SEED=${DM_CRYPT_SOAK_SEED:-5} # all that is inline, with real ciphers, from the first second on
 
-CLAIMS=("all_stays_well $SEED")
-run_claims
+CASES=("data_stays $SEED")
+run

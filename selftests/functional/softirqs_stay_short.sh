@@ -1,23 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+DESCRIPTION="inline decryption keeps no CPU in softirq for long, however much completes at once"
 #
-# Claim: however much completes at a time, inline decryption does not keep a CPU in softirq
-# for long: with 32 reads of 1 MiB and a slow cipher the longest softirq is 10 ms longer at most
-# than without the flag, and one that comes again and again leaves tasks their share: of no
-# 50 ms do softirqs take 45 on one CPU. What a CPU has had of it counts for all mappings, also for
-# the small reads of a fast one.
-# Needs: root, dmsetup, fio, null_blk, trace events of irq and workqueue, serpent.
-# Endangers: nothing but devices of its own; uses a trace instance of its own.
+# With 32 reads of 1 MiB and a slow cipher the longest softirq is at most 10 ms longer than without the
+# flag, and softirqs take less than 45 of any 50 ms on a CPU. The time that a CPU has for inline reads
+# is shared by all mappings, and limits the small reads of a fast one too.
+# Requires: root, dmsetup, fio, null_blk, trace events of irq and workqueue, serpent.
+# Risks: none.
 
-here=$(dirname "$0")
-. "$here/ktap.sh"
-. "$here/dm_crypt.sh"
+. "$(dirname "$0")/common.sh"
 
 LIMIT=10000              # us, of one, above what the kernel takes without the flag
 WINDOW=50000 SHARE=45000 # us, of all
 TRIES=5                  # of which most count: the host of a guest may be busy
 
-# longest: of the softirqs traced, in us, and the most they took of a WINDOW on one CPU.
+# longest: print the longest softirq, in us, and the most that softirqs took of a WINDOW on one CPU.
 longest() {
 	awk -v window=$WINDOW '{
 		match($0, /\[[0-9]+\]/)
@@ -39,7 +36,7 @@ longest() {
 			sum[cpu] += took
 			while (end[cpu, first[cpu] + 1] < now - window)
 				sum[cpu] -= length_of[cpu, ++first[cpu]]
-			# Of the oldest one only what lies in the window counts.
+			# Only the part of the oldest one that lies in the window counts.
 			oldest = first[cpu] + 1
 			before = now - window - (end[cpu, oldest] - length_of[cpu, oldest])
 			if (sum[cpu] - (before > 0 ? before : 0) > share)
@@ -49,13 +46,10 @@ longest() {
 	END { printf "%d %d\n", most, share }' "$INSTANCE/trace"
 }
 
-# read_through MAPPING: large reads, all at once; what `longest` says of them in $now and $share.
+# read_through MAPPING: large reads, all at once. Sets $now and $share to what `longest` prints.
 read_through() {
-	echo >"$INSTANCE/trace"
-	echo 1 >"$INSTANCE/tracing_on"
-	fio --name=slow --filename="$1" --direct=1 --ioengine=libaio --rw=read --bs=1M \
+	traced fio --name=slow --filename="$1" --direct=1 --ioengine=libaio --rw=read --bs=1M \
 		--iodepth=32 --iodepth_batch=32 --size=32M >/dev/null 2>&1 || broken "fio failed"
-	echo 0 >"$INSTANCE/tracing_on"
 	read -r now share <<<"$(longest)"
 	diag "longest softirq: $now us; most of $WINDOW us: $share us"
 	[ "$now" -gt 0 ] || broken "no softirq was traced"
@@ -65,10 +59,10 @@ read_through() {
 softirqs_are_short() {
 	local try now share default limit long=0 short=0
 
-	null_disk slow 32 "irqmode=$2" completion_nsec=10000
-	map_flags default serpent-xts-plain64 64 default || return 0
+	null_disk size=32 "irqmode=$2" completion_nsec=10000
+	crypt default serpent-xts-plain64
 	default=$MAPPED
-	map_flags slow serpent-xts-plain64 64 "$1"
+	crypt slow serpent-xts-plain64 ${FLAGS[$1]}
 	for ((try = 0; try < TRIES && 2 * long < TRIES && 2 * short < TRIES; try++)); do
 		read_through "$default"
 		limit=$((LIMIT + now))
@@ -76,56 +70,50 @@ softirqs_are_short() {
 		[ "$now" -lt $limit ] && [ "$share" -lt $SHARE ] && short=$((short + 1)) || long=$((long + 1))
 	done
 	want "most softirqs" short "$([ $short -gt $long ] && echo short || echo long)"
-	no_complaints
 }
 
-# all_at_once NAME SIZE: a disk that is slow but takes all at once, and completes it at once.
+# all_at_once MIB: a disk that is slow but takes all at once, and completes it at once.
 all_at_once() {
-	null_disk "$1" "$2" irqmode=2 completion_nsec=10000000 hw_queue_depth=1024
-	echo 2 >"/sys/dev/block/$(numbers_of "$DISK")/queue/nomerges" || broken "requests may be merged"
+	null_disk "size=$1" completion_nsec=10000000 hw_queue_depth=1024
+	echo 2 >"$(block_dir "$DEVICE")/queue/nomerges" || broken "requests may be merged"
 }
 
-# read_small [OPTION]...: 4k from the fast mapping, by one CPU, beside another load of fio's.
+# read_small [OPTION]...: 4k from the fast mapping, by one CPU, with or without another load.
 read_small() {
-	fio --direct=1 --ioengine=libaio --cpus_allowed=0 --time_based --minimal "$@" \
-		--name=fast --filename="$MAPPED" --rw=randread --bs=4k --iodepth=64 2>&1
+	SMALL=$(fio --direct=1 --ioengine=libaio --cpus_allowed=0 --time_based --minimal "$@" \
+		--name=fast --filename="$MAPPED" --rw=randread --bs=4k --iodepth=64 2>&1) ||
+		broken "fio failed: $SMALL"
 }
 
-# While the reads of a slow cipher take all that a CPU has for them, part of the small ones of
-# another mapping goes to kcryptd, also when a read before has paid for them.
+# While the reads of a slow cipher take all the time of a CPU for inline reads, part of the small reads
+# of another mapping goes to kcryptd, also when an earlier read has taken their time.
 small_reads_wait_too() {
-	local slow reads left try
+	local slow queued try
 
-	all_at_once slow 32
-	map_flags slow serpent-xts-plain64 64 no_read || return 0
+	all_at_once 32
+	crypt slow serpent-xts-plain64 ${FLAGS[no_read]}
 	slow=$MAPPED
-	all_at_once fast 8
-	map_flags fast "capi:ecb-cipher_null-plain64" 0 no_read
-	reads=$(read_small --runtime=1) || broken "fio failed: $reads"
+	all_at_once 8
+	crypt fast null ${FLAGS[no_read]}
+	read_small --runtime=1
 	echo 0 >"$INSTANCE/events/irq/enable"
 	echo 1 >"$INSTANCE/events/$QUEUED/enable"
 	# Where the host of a guest is busy, what it takes from the guest may be pause enough.
-	for ((try = left = 0; try < TRIES && left < 5; try++)); do
-		echo >"$INSTANCE/trace"
-		echo 1 >"$INSTANCE/tracing_on"
-		reads=$(read_small --runtime=3 --name=slow --filename="$slow" --rw=read --bs=1M --iodepth=32) ||
-			broken "fio failed: $reads"
-		echo 0 >"$INSTANCE/tracing_on"
-		reads=$(($(cut -d ';' -f 6 <<<"${reads##*$'\n'}") / 4))
-		left=$(grep -cE "=kcryptd_crypt_read_continue .*workqueue=kcryptd[-/]$(numbers_of "$MAPPED")(-[0-9]+)? " \
+	for ((try = queued = 0; try < TRIES && queued < 5; try++)); do
+		traced read_small --runtime=3 --name=slow --filename="$slow" --rw=read --bs=1M --iodepth=32
+		queued=$(grep -cE "=kcryptd_crypt_read_continue .*workqueue=kcryptd[-/]$(numbers_of "$MAPPED")(-[0-9]+)? " \
 			"$INSTANCE/trace")
-		diag "of $reads small reads $left were left to kcryptd"
+		diag "small reads queued for kcryptd: $queued of" \
+			$(($(cut -d ';' -f 6 <<<"${SMALL##*$'\n'}") / 4))
 	done
-	want "small reads left to kcryptd" some "$([ "$left" -ge 5 ] && echo some || echo "$left")"
-	no_complaints
+	want "small reads queued for kcryptd" some "$([ "$queued" -ge 5 ] && echo some || echo "$queued")"
 }
 
-needs fio null_blk flags
+requires fio flags
 needs_events irq/softirq_entry irq/softirq_exit
-echo mono >"$INSTANCE/trace_clock" || broken "no clock"
 
-CLAIMS=("softirqs_are_short no_read 1" "softirqs_are_short no_read 2")
-# Older kernels do not print the name of a workqueue, nor do reads pay for others there.
+CASES=("softirqs_are_short no_read 1" "softirqs_are_short no_read 2")
+# Older kernels do not print the name of a workqueue.
 QUEUED=workqueue/workqueue_queue_work
-grep -q 'workqueue=%s' "/sys/kernel/tracing/events/$QUEUED/format" && CLAIMS+=(small_reads_wait_too)
-run_claims
+grep -q 'workqueue=%s' "/sys/kernel/tracing/events/$QUEUED/format" && CASES+=(small_reads_wait_too)
+run

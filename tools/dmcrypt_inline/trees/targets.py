@@ -320,7 +320,7 @@ TARGETS: dict[str, Target] = {
                 "async_write_waits_for_tags",
                 "bad_tags_are_refused",
                 "full_crypto_queue_delays",
-                "iv_generator_does_not_sleep",
+                "nothing_sleeps_in_softirq",
                 "nothing_sleeps_under_rcu",
                 "polled_io_ends",
                 "regressions",
@@ -338,7 +338,7 @@ TARGETS: dict[str, Target] = {
                 "async_write_waits_for_tags",
                 "bad_tags_are_refused",
                 "full_crypto_queue_delays",
-                "iv_generator_does_not_sleep",
+                "nothing_sleeps_in_softirq",
                 "polled_io_ends",
                 "reads_without_memory_fail_or_have_data",
                 "regressions",
@@ -356,8 +356,6 @@ TARGETS: dict[str, Target] = {
             defects=("full_crypto_queue_delays", "reads_without_memory_fail_or_have_data"),  # others: debug kernel
             defects_natively=("full_crypto_queue_delays",),
             otherwise=(  # reads that hard interrupts complete go to kcryptd, whatever the flags
-                "inline_bypasses_kcryptd:who_works read no_read 2",
-                "inline_bypasses_kcryptd:who_works read both 2",
                 "regressions:inline_as_the_flags_say hardirq",
                 "regressions:inline_as_the_flags_say softirq",
             ),

@@ -75,8 +75,8 @@ MODES: dict[str, tuple[int, Callable[[bytes], Callable[[int, bytes], bytes]]]] =
     "aes-cbc-essiv:sha256": (32, _essiv),
     "aes-cbc-eboiv": (32, _eboiv),
     "aes-cbc-elephant": (64, _elephant),
-    "$NULL": (0, lambda _: lambda _, data: data),
-    "$ASYNC": (0, lambda _: lambda _, data: data),
+    "null": (0, lambda _: lambda _, data: data),
+    "async-null": (0, lambda _: lambda _, data: data),
 }
 
 
