@@ -1,4 +1,4 @@
-"""selftests/dm-crypt/common.sh: what becomes of a test that fails, skips, stops, leaks, or cannot be set up."""
+"""selftests/dm-crypt/common.sh: test cases that fail, skip, stop, leak, or cannot be set up."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from dmcrypt_inline.testing.ktap import parse
 from dmcrypt_inline.trees.selftests import SELFTESTS
 
-# There is neither device nor kernel log here.
+# Without devices and a kernel log.
 TEST = f""". {SELFTESTS / "common.sh"}
 mark_log() {{ mark=here; }}
-no_complaints() {{ :; }}
+no_warnings() {{ :; }}
 passes() {{ want sum 2 $((1 + 1)); }}
 fails() {{ want sum $'1\\n1' 2; }}
 skips() {{ skip "no cipher"; }}
@@ -35,19 +35,19 @@ is_broken() {{ broken "no disk"; }}
     ],
 )
 def test_a_skip_hides_no_failure(tmp_path: Path, tests: str, verdicts: str) -> None:
-    (tmp_path / "test.sh").write_text(f"{TEST}run_tests {tests}\n")
+    (tmp_path / "test.sh").write_text(f"{TEST}run_cases {tests}\n")
     ran = subprocess.run(["bash", tmp_path / "test.sh"], check=False, capture_output=True, text=True)
-    said = parse(ran.stdout)
-    assert [("skip" if it.skip else "pass") if it.ok else "fail" for it in said.cases] == verdicts.split()
-    assert ran.returncode == said.exit_status
-    assert bool(said.problems) == ("is_broken" in tests)
+    report = parse(ran.stdout)
+    assert [("skip" if it.skip else "pass") if it.ok else "fail" for it in report.cases] == verdicts.split()
+    assert ran.returncode == report.exit_status
+    assert bool(report.problems) == ("is_broken" in tests)
     assert all(line.startswith(("TAP", "1..", "ok", "not ok", "# ", "Bail out!")) for line in ran.stdout.splitlines())
 
 
 @pytest.mark.parametrize(("word", "status"), [("skip", 4), ("broken", 1)])
-def test_before_the_first_test_there_is_a_version(tmp_path: Path, word: str, status: int) -> None:
+def test_a_version_comes_before_all_cases(tmp_path: Path, word: str, status: int) -> None:
     (tmp_path / "test.sh").write_text(f'{TEST}{word} "no root"\n')
     ran = subprocess.run(["bash", tmp_path / "test.sh"], check=False, capture_output=True, text=True)
     assert ran.stdout.splitlines()[0] == "TAP version 13"
-    assert "no root" in ran.stdout.splitlines()[1]
+    assert "no root" in ran.stdout.splitlines()[-1]
     assert ran.returncode == status
