@@ -10,7 +10,7 @@ from dmcrypt_inline.checks.checklist import Queue
 from dmcrypt_inline.common.gitrepo import IDENTITY, ISOLATED, blob_id
 from dmcrypt_inline.trees.base import prepare_base
 from dmcrypt_inline.trees.series import apply_series, check_out_all
-from dmcrypt_inline.trees.targets import Recipe, Target
+from dmcrypt_inline.trees.targets import Package, Target
 
 SOURCE = "drivers/md/dm-crypt.c"
 BEFORE = "int version = 21;\n"
@@ -68,20 +68,13 @@ def make_target(place: Path) -> Target:
     git(work, "format-patch", "-q", "-1", "--abbrev=12", "--no-signature", "-o", str(place / "patches"))
     (place / "series").write_text(f"{PATCH}\n")
     blobs = {SOURCE: blob[:12]}
-    recipe = Recipe("linux-source-0.1", "small-security", "0.1-1", "small.tar.xz", place / "base.patch", blobs)
     return Target(
         name="small",
         upstream="a test",
         tag="v0.1",
-        variable="LINUX",
-        series=place / "series",
-        patches=place / "patches",
-        cover=place / "cover-letter.txt",
-        recipe=recipe,
+        package=Package("small", "small-security", "0.1-1"),
         blobs=blobs,
-        products=("*.o",),
-        prefixes=("dm crypt: ",),
-        source=SOURCE,
+        directory=place,
         fragments={"fast": ()},
     )
 

@@ -1,6 +1,6 @@
 """make bench ACCEL=native: the price of a sector, and of the worker threads, with a real cipher and no emulator.
 
-The kernels are User-Mode Linux with the target's tree and the patches of tools/bench-native/. One boot measures all
+The kernels are User-Mode Linux with the target's tree and the target's measured/*.patch. One boot measures all
 variants, each loaded under a target name of its own.
 """
 
@@ -23,7 +23,7 @@ from .measure import RESULTS, STAGE, now
 
 LOAD = TOOLS / "bench-native" / "sectors.c"
 MEMORY = "256M"  # memory and modules must lie below 2 GiB: the kernels are linked like that
-FORMS = ("plain", "safe", "retpolines")  # of returns and indirect calls; a patch of tools/bench-native/ has them
+FORMS = ("plain", "safe", "retpolines")  # of returns and indirect calls; a patch of the target has them
 HIDDEN = {  # kernel arguments that hide instructions of the processor, by the instructions that remain
     "vaes_avx512": (),
     "vaes_avx2": ("without_avx512",),
@@ -129,7 +129,7 @@ def measure_sectors(machine: Machine, drivers: Mapping[str, str], plan: SectorsP
         "seconds": round(time.monotonic() - begin),
         "rounds": plan.rounds,
         "baseline": next(iter(drivers)),
-        "measuring": [path.name for path in sorted(target.measuring.glob("*.patch"))] if target.measuring else [],
+        "measuring": [path.name for path in target.measured_patches],
         "cells": cells,
     }
     return write(out / RESULTS, environment(machine, UNACCELERATED), content)

@@ -90,7 +90,7 @@ def _mails(queue: Queue) -> None:
     authors = known_authors(queue.log)
     problems = []
     for number, patch in enumerate(patches, 1):
-        found = patch_problems(patch.read_text(), number, len(patches), authors, queue.target.prefixes)
+        found = patch_problems(patch.read_text(), number, len(patches), authors, queue.target.kind.prefixes)
         problems += [f"{patch.name}: {problem}" for problem in found]
     fail_if(problems)
     if not authors:

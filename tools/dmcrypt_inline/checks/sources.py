@@ -81,7 +81,7 @@ def codespell(tools: Path) -> list[str | Path]:
 
 def _prose() -> list[Path]:
     """The sources without quotes of others. The checks of a queue read its patches."""
-    recipes = [target.recipe.patch for target in TARGETS.values()]
+    recipes = [target.base_patch for target in TARGETS.values()]
     patches = [path for target in TARGETS.values() for path in target.patches.glob("*.patch")]
     left_out = {*recipes, *patches, REPO / "LICENSE", IGNORED_WORDS, WORDS}
     return [path for path in sources() if path not in left_out]

@@ -76,7 +76,7 @@ def variant_wanted(word: str) -> tuple[str, Path | None]:
 def with_released(machine: Machine) -> Machine:
     """The machine with the driver of the package that its base was taken back from, as the variant `released`."""
     tree = machine.tree
-    module = build_variant(machine.kernel, tree, tree.base, "released", patch=tree.target.recipe.patch, reverse=True)
+    module = build_variant(machine.kernel, tree, tree.base, "released", patch=tree.target.base_patch, reverse=True)
     return replace(machine, modules={**machine.modules, module.name: module})
 
 

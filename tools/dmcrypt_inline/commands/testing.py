@@ -191,7 +191,7 @@ def _in_guests(target: Target, request: Request, excluded: Sequence[str]) -> Cou
 def _regressions(target: Target, request: Request, excluded: Sequence[str]) -> Counts:
     """Test a long-term kernel: the tests of the tree, and those that find the defects of the base."""
     machine = make_machine(request, request.tree(target), NATIVE, ("base", "series"))
-    return suites.test_fixes(machine, target.defects_natively, excluded=excluded)
+    return suites.test_fixes(machine, target.native_defects, excluded=excluded)
 
 
 def selftest(request: Request, *, quick: bool, variant: str, tests: str, exclude: str, failed: bool) -> int:

@@ -159,9 +159,8 @@ def _source_files(tree: Tree, flavour: str, commit: str, log: Path) -> str:
     }
     headers = {path: line for path, line in _listed(tree, tree.base, directory).items() if path.endswith(".h")}
     files |= headers | (_listed(tree, tree.base, *others) if others else {})
-    patches = [*([target.mend] if target.mend else [])]
-    if target.measuring and flavour == MEASURED:
-        patches += sorted(target.measuring.glob("*.patch"))
+    patches = [target.native_patch] if target.native_patch else []
+    patches += target.measured_patches if flavour == MEASURED else []
     makefile = {f"{directory}Makefile": f"obj-y := {BUILT_IN}.o\n"}
     return write_tree(tree.path, files.values(), log, added=makefile, patches=patches)
 

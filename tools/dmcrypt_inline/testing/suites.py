@@ -246,7 +246,7 @@ def _selftests(
         parts += [alike[number::count] for number in range(count)]
     seconds = seconds or (QUICK_SECONDS if guests.quick else FULL_SECONDS)
     if judge is None and module.name == "series":
-        judge = partial(excuse_lacking, get_target(guests.kernel.target).lacking(guests.kernel.flavour))
+        judge = partial(excuse_lacking, get_target(guests.kernel.target).exceptions_in(guests.kernel.flavour))
 
     def run(number: int, part: Sequence[str]) -> list[Outcome]:
         own = replace(guests, out=guests.out / f"{module.name}-{number}", on_line=_line_printer())
@@ -256,8 +256,9 @@ def _selftests(
 
 
 def excuse_lacking(lacking: Sequence[str], found: TestResult) -> TestResult:
-    """The result of a test that must run, except for what the kernel lacks: the words of Target.lacking, "test" for a
-    test that may skip and "test:case" for a case that may fail.
+    """The result of a test that must run, with the exceptions of Target.exceptions_in.
+
+    They are "test" for a test that may skip, "test:case" for a case that may fail.
     """
     name, report = Path(found.name).name, found.report
     may_fail = {(found.name, word.removeprefix(f"{name}:")) for word in lacking}

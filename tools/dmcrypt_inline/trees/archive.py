@@ -13,7 +13,7 @@ from ..common.host import KEYRING, install_packages
 from ..common.paths import cache_dir, publish, use_entry
 from ..common.progress import say, step
 from ..common.run import CommandError, run
-from .targets import Recipe, Target
+from .targets import Target
 
 DOWNLOAD = 1 << 29  # bytes: a kernel source package (120 MB) and apt's lists
 DAY = 86400  # seconds
@@ -57,15 +57,14 @@ def uris_of(suite: str, log: Path) -> list[str]:
 def package_files(target: Target, log: Path) -> list[Path]:
     """The target's packages in the cache, newest first: the .deb files, or the tarballs of the source packages.
 
-    A recipe with a version has one package, which is downloaded once. Without a version this asks the archive once a
-    day for a newer one. apt verifies signatures and checksums. Raises UserError when there is no package.
+    A package with a fixed version is downloaded once. For any other this asks the archive once a day for a newer
+    version. apt verifies signatures and checksums. Raises UserError when there is no package.
     """
-    recipe = target.recipe
-    if recipe.version:
-        places = [_download(target, recipe.version, log)]
+    if target.package.version:
+        places = [_download(target, target.package.version, log)]
     else:
-        places = _cached(recipe)
-        asked = cache_dir() / "packages" / f".{recipe.package}.asked"
+        places = _cached(target)
+        asked = cache_dir() / "packages" / f".{target.package.name}.asked"
         if not places or not asked.exists() or time.time() - asked.stat().st_mtime > DAY:
             try:
                 version = _newest(target, log)
@@ -77,9 +76,9 @@ def package_files(target: Target, log: Path) -> list[Path]:
                 if places and version not in places[0].name:
                     say(f"the archive has a newer package than {places[0].name}: {version}")
                 _download(target, version, log)
-                places = _cached(recipe)
+                places = _cached(target)
                 asked.touch()
-    return [next(place.glob(recipe.tarball if recipe.source else "*.deb")) for place in places]
+    return [next(place.glob("*.deb" if target.is_kernel else "*.orig.tar.*z*")) for place in places]
 
 
 def version_of(package: Path) -> str:
@@ -87,47 +86,47 @@ def version_of(package: Path) -> str:
     return package.name.split("_")[1].replace("%3a", ":")
 
 
-def _cached(recipe: Recipe) -> list[Path]:
+def _cached(target: Target) -> list[Path]:
     """The directories of the package in the cache, the latest download first."""
-    places = (cache_dir() / "packages").glob(f"{recipe.package}_*")
+    places = (cache_dir() / "packages").glob(f"{target.package.name}_*")
     return sorted(places, key=lambda place: place.stat().st_mtime, reverse=True)
 
 
 def _download(target: Target, version: str, log: Path) -> Path:
     """The directory in the cache with this version of the package."""
-    recipe = target.recipe
-    final = use_entry("packages", f"{recipe.package}_{version}")
-    words = ["source", "--download-only"] if recipe.source else ["download"]
-    words.append(f"{recipe.package}={version}")
+    name = target.package.name
+    final = use_entry("packages", f"{name}_{version}")
+    words = ["download"] if target.is_kernel else ["source", "--download-only"]
+    words.append(f"{name}={version}")
 
     def make(part: Path) -> None:
         _apt_get(target, words, part, log)
 
     if not final.exists():
-        with step(f"downloading {recipe.package} {version}", log):
-            publish(final, make, DOWNLOAD, f"the package {recipe.package}")
+        with step(f"downloading {name} {version}", log):
+            publish(final, make, DOWNLOAD, f"the package {name}")
     return final
 
 
 def _newest(target: Target, log: Path) -> str:
     """The newest version of the package in the archive."""
-    package = target.recipe.package
+    package = target.package.name
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
         said = _apt_get(target, ["download", "--print-uris", package], Path(name), log)
     return version_of(Path(next(word for word in said.split() if word.startswith(f"{package}_"))))
 
 
 def _apt_get(target: Target, words: Sequence[str], into: Path, log: Path) -> str:
-    """Run apt-get in the directory `into`, with the suite of the target's recipe as its only source."""
-    recipe = target.recipe
+    """Run apt-get in the directory `into`, with the suite of the target's package as its only source."""
+    suite = target.package.suite
     advice = f"  or give a checkout of your own: {target.variable}=<git tree>"
     try:
-        uris = uris_of(recipe.suite, log)
+        uris = uris_of(suite, log)
     except (CommandError, OSError) as error:
         raise UserError(f"the embedded base needs Debian's apt: {error}\n{advice}") from error
     if not uris:
         raise UserError(
-            f"apt on this machine names no Debian archive for a suite like {recipe.suite}\n"
+            f"apt on this machine names no Debian archive for a suite like {suite}\n"
             f"  add the archive of your release to apt's sources\n{advice}"
         )
     if install_packages("archive"):
@@ -136,23 +135,23 @@ def _apt_get(target: Target, words: Sequence[str], into: Path, log: Path) -> str
     for uri in uris:
         with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
             try:
-                apt = _private_apt(recipe, uri, Path(name))
+                apt = _private_apt(target, uri, Path(name))
                 run([*apt, "update"], log=log, timeout=600)
                 return run([*apt, *words], log=log, timeout=1800, cwd=into).output
             except CommandError as error:
                 problems.append(str(error))
     raise UserError(
-        f"could not get {recipe.package} from {recipe.suite}\n"
+        f"could not get {target.package.name} from {suite}\n"
         "  check that the network works, and that the suite still holds this package\n" + "\n".join([advice, *problems])
     )
 
 
-def _private_apt(recipe: Recipe, uri: str, root: Path) -> list[str | Path]:
+def _private_apt(target: Target, uri: str, root: Path) -> list[str | Path]:
     """The beginning of an apt-get command with lists, cache and sources of its own below `root`."""
     for sub in ("state/lists/partial", "cache/archives/partial", "preferences.d"):
         (root / sub).mkdir(parents=True)
     (root / "status").touch()
-    kind = "deb-src" if recipe.source else "deb"
-    (root / "sources.list").write_text(f"{kind} [signed-by={KEYRING}] {uri} {recipe.suite} main\n")
+    kind = "deb" if target.is_kernel else "deb-src"
+    (root / "sources.list").write_text(f"{kind} [signed-by={KEYRING}] {uri} {target.package.suite} main\n")
     (root / "apt.conf").write_text(APT_CONF.replace("{root}", str(root)))
     return ["apt-get", "-c", root / "apt.conf"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from ..common.paths import SOURCE_TREE, log_dir, publish, use_entry
 from ..common.progress import say, step
 from ..common.run import run
 from .archive import package_files, version_of
-from .targets import TARGETS, Recipe, Target
+from .targets import TARGETS, Target
 
 
 @dataclass(frozen=True)
@@ -128,26 +128,26 @@ def _from_user(target: Target, own: Path, log: Path) -> BaseTree:
 
 
 def _from_package(target: Target, package: Path, log: Path) -> BaseTree:
-    """The base from the package's files and the recipe's patch."""
-    recipe = target.recipe
-    version = recipe.version or version_of(package)
-    changes = recipe.patch.read_bytes() if recipe.patch else b""
-    # The recipe's code is not in the key: the blobs say whether it did its work.
-    identity = f"{recipe.package} {version}\n".encode() + changes
+    """The base from the package's files and the target's base.patch."""
+    version, patch = target.package.version or version_of(package), target.base_patch
+    # The code below is not in the key: the blobs say whether it did its work.
+    identity = f"{target.package.name} {version}\n".encode() + (patch.read_bytes() if patch else b"")
     final = use_entry("bases", f"{target.name}-{hashlib.sha256(identity).hexdigest()[:16]}.git")
-    origin = f"{recipe.package} {version}" + (f" and {recipe.patch.name}" if recipe.patch else "")
+    origin = f"{target.package.name} {version}" + (f" and {patch.name}" if patch else "")
 
     def make(part: Path) -> None:
         scratch = part / "scratch"
-        source = _unpack(recipe, package, scratch, log)
-        if recipe.patch:
+        source = _unpack(target, package, scratch, log)
+        if patch:
             run(["git", "init", "-q", source], log=log, timeout=60)  # else git apply looks for a repository further up
-            git(source, "apply", recipe.patch, log=log)
+            git(source, "apply", patch, log=log)
             shutil.rmtree(source / ".git")
-        _commit_directory(source, target.products, part, log)
+        _commit_directory(target, source, part, log)
         shutil.rmtree(scratch)
 
-    return replace(_made(replace(target, blobs=recipe.blobs), final, make, origin, log), target=target)
+    return replace(
+        _made(replace(target, blobs=target.package_blobs or target.blobs), final, make, origin, log), target=target
+    )
 
 
 def _made(target: Target, final: Path, make: Callable[[Path], None], origin: str, log: Path) -> BaseTree:
@@ -172,28 +172,29 @@ def _made(target: Target, final: Path, make: Callable[[Path], None], origin: str
     return BaseTree(target, final, commit, origin)
 
 
-def _unpack(recipe: Recipe, package: Path, scratch: Path, log: Path) -> Path:
+def _unpack(target: Target, package: Path, scratch: Path, log: Path) -> Path:
     """Unpack the package's tarball below `scratch`; returns the directory of its files."""
     source = scratch / "source"
     source.mkdir(parents=True)
     tarball = package
-    if not recipe.source:
+    if target.is_kernel:
         run(["dpkg-deb", "-x", package, scratch / "deb"], log=log, timeout=600)
-        tarball = scratch / "deb" / recipe.tarball
+        tarball = scratch / "deb" / "usr" / "src" / f"{target.package.name}.tar.xz"
     run(["tar", "-xf", tarball, "-C", source, "--strip-components=1"], log=log, timeout=900)
     return source
 
 
-def _commit_directory(source: Path, products: Sequence[str], repo: Path, log: Path) -> None:
-    """Make `repo` a bare repository that holds the files of `source`, `products` left out, as its base commit.
+def _commit_directory(target: Target, source: Path, repo: Path, log: Path) -> None:
+    """Make `repo` a bare repository with the files of `source` as its base commit.
 
-    The tree's own .gitignore does not decide (-f): Debian's names every file.
+    A release has generated files, which its .gitignore names. A kernel has none, and Debian's .gitignore names all.
     """
     _init(repo, log)
     # Every file counts as big, so that git writes one pack at once instead of 70000 files.
     quick = ["-c", "core.bigFileThreshold=1", "-c", "core.compression=1", "-c", "core.fsync=none"]
-    excluded = [f":(top,exclude){name}" for name in products]
-    git(repo, *quick, f"--work-tree={source}", "add", "-A", "-f", "--", source, *excluded, log=log, timeout=1800)
+    tracked = [source / name for name in target.kind.tracked if (source / name).exists()]
+    for option, paths in (("-A", [source]), ("-f", tracked)):
+        git(repo, *quick, f"--work-tree={source}", "add", option, *paths, log=log, timeout=1800)
     tree = git(repo, "write-tree", log=log).output.strip()
     (repo / "index").unlink()
     _commit_tree(repo, tree, log)

@@ -97,7 +97,7 @@ def recipients(tree: Tree, patches: Sequence[Path]) -> Recipients:
     """
     script = tree.path / "scripts" / "get_maintainer.pl"
     if not script.is_file():
-        return Recipients(tree.target.lists, ())
+        return Recipients(tree.target.kind.lists, ())
     log = log_dir(tree.target.name) / "outbox.log"
     words: list[str | Path] = ["perl", script, "--no-git", "--no-git-fallback", "--no-rolestats", "--no-roles"]
     people = _addresses(run([*words, "--no-l", *patches], log=log, timeout=300, cwd=tree.path).output)

@@ -6,7 +6,6 @@ import pytest
 
 from dmcrypt_inline.bench.sectors import gathered, instructions, renamed
 from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.trees.targets import MEASURED, TARGETS
 
 
 def test_samples_become_nanoseconds_of_512_bytes_by_cell() -> None:
@@ -48,9 +47,3 @@ def test_a_driver_gets_another_target_s_name() -> None:
     assert '\t.name   = "crypt3",\n' in renamed(source, "crypt3")
     with pytest.raises(UserError, match="target"):
         renamed(source.replace('"crypt"', "NAME"), "crypt3")
-
-
-def test_the_kernels_to_measure_have_their_patches() -> None:
-    for target in TARGETS.values():
-        assert (MEASURED in target.fragments) == (target.measuring is not None), target.name
-        assert target.measuring is None or list(target.measuring.glob("*.patch")), target.name

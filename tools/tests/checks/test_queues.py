@@ -14,7 +14,7 @@ from dmcrypt_inline.checks.checklist import Check, Failed, Queue, Skipped
 from dmcrypt_inline.common import gitrepo
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.trees.base import prepare_base
-from dmcrypt_inline.trees.targets import Target
+from dmcrypt_inline.trees.targets import TOOL, Target
 
 COVER = "From: A <a@host.example>\nSubject: [PATCH 0/1] dm crypt: x\n\n 1  dm crypt: bump the version\n Not tested: x\n"
 
@@ -98,7 +98,7 @@ def test_defects_in_the_cover_letter_fail(queue: Queue) -> None:
 
 
 def test_mails_that_git_am_applies_otherwise_fail(queue: Queue, target: Target) -> None:
-    target = replace(target, fragments={}, lists=("list@host.example",))
+    target = replace(target, kind=replace(TOOL, lists=("list@host.example",)))
     tree = replace(queue.applied(), target=target)
     queue = replace(queue, target=target, tree=tree)
     posting._patch_mails(queue)

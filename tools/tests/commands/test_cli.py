@@ -210,5 +210,5 @@ def test_what_a_calling_make_leaves_does_not_reach_the_kernel_s(monkeypatch: pyt
 def test_the_tests_that_a_target_names_exist() -> None:
     known = {Path(test).name for test in files.kselftests()}
     for target in TARGETS.values():
-        named = (*target.defects, *target.lacks, *target.lacks_natively)
+        named = (*target.defects, *target.exceptions, *target.native_exceptions)
         assert {name.partition(":")[0] for name in named} <= known

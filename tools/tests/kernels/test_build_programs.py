@@ -16,7 +16,7 @@ from dmcrypt_inline.common.run import CommandError
 from dmcrypt_inline.kernels import build_programs as stage
 from dmcrypt_inline.trees.base import prepare_base
 from dmcrypt_inline.trees.series import Tree, apply_series
-from dmcrypt_inline.trees.targets import Autotools, Recipe, Target
+from dmcrypt_inline.trees.targets import TOOL, Autotools, Package, Target
 
 CONFIGURE = """\
 #!/bin/sh
@@ -79,13 +79,10 @@ def tree(place: Path, main: str, old: str = OLD) -> Tree:
         name="small",
         upstream="a test",
         tag="v2.3.3",
-        variable="CRYPTSETUP",
-        series=queue / "series",
-        patches=queue,
-        cover=queue / "cover-letter.txt",
-        recipe=Recipe("small", "small", "1", "small.tar.xz", place / "base.patch", {}),
+        package=Package("small", "small", "1"),
+        kind=TOOL,
+        directory=queue,
         blobs={"main.c": git(work, "rev-parse", "v2.3.3:main.c").strip()},
-        products=(),
         build=Autotools((("sh", "./autogen.sh"),), (), (("all",), ("check", "TESTS=")), "sbin/cryptsetup"),
     )
     return apply_series(target, prepare_base(target, work))

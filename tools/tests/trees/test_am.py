@@ -10,7 +10,7 @@ from small import AFTER, BEFORE, PATCH, SOURCE, git, git_tree, make_target, shel
 
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.trees import am
-from dmcrypt_inline.trees.targets import Target
+from dmcrypt_inline.trees.targets import TOOL, Target
 
 VERSION = "VERSION = 5\nPATCHLEVEL = 8\nSUBLEVEL = 0\nEXTRAVERSION = -rc2\n"
 
@@ -137,8 +137,7 @@ def test_the_first_queue_that_applies_is_taken(tmp_path: Path, targets: dict[str
         text = (tmp_path / "patches" / PATCH).read_text().replace("-int version = 21", f"-int version = {version}")
         text = text.replace("@@ -1 +1 @@", "@@ -1,2 +1,2 @@\n /* no_read_workqueue */")
         (tmp_path / name / "patches" / PATCH).write_text(text)
-        series, patches = tmp_path / name / "series", tmp_path / name / "patches"
-        targets[name] = replace(targets["fixed"], name=name, tag=name, series=series, patches=patches)
+        targets[name] = replace(targets["fixed"], name=name, tag=name, directory=tmp_path / name)
     del targets["fixed"]
     own = versioned(own_tree(tmp_path, f"/* no_read_workqueue */\n{BEFORE}"), "6.6.9")
     am.apply_queue("LINUX", own, None)
@@ -148,7 +147,7 @@ def test_the_first_queue_that_applies_is_taken(tmp_path: Path, targets: dict[str
 def test_a_named_target_is_taken_if_it_is_for_such_a_tree(tmp_path: Path, targets: dict[str, Target]) -> None:
     own = own_tree(tmp_path)
     with pytest.raises(UserError):
-        am.apply_queue("LINUX", own, replace(targets["small"], variable="CRYPTSETUP"))
+        am.apply_queue("LINUX", own, replace(targets["small"], kind=TOOL))
     with pytest.raises(UserError):
         am.apply_queue("LINUX", own, replace(targets["small"], below="fixed"))
     assert branches(own) == []
@@ -158,7 +157,7 @@ def test_a_named_target_is_taken_if_it_is_for_such_a_tree(tmp_path: Path, target
 
 @pytest.mark.parametrize(("header", "taken"), [("", True), ("#define CRYPT_ACTIVATE_NO_READ_WORKQUEUE", False)])
 def test_cryptsetup_gets_its_own_queue(tmp_path: Path, targets: dict[str, Target], header: str, taken: bool) -> None:
-    targets["tool"] = replace(targets["small"], name="tool", variable="CRYPTSETUP", source="", blobs={"no": "0"})
+    targets["tool"] = replace(targets["small"], name="tool", kind=TOOL, blobs={"no": "0"})
     own = own_tree(tmp_path)
     with pytest.raises(UserError):  # no lib/libcryptsetup.h
         am.apply_queue("CRYPTSETUP", own, None)

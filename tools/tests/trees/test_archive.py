@@ -13,7 +13,7 @@ from dmcrypt_inline.common import host
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.paths import cache_dir
 from dmcrypt_inline.trees import archive
-from dmcrypt_inline.trees.targets import Recipe, Target
+from dmcrypt_inline.trees.targets import Package, Target
 
 PLAIN = """\
 http://mirror.example/debian/ bookworm
@@ -67,8 +67,8 @@ def moving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setitem(host.FILES, "debian-archive-keyring", ("bin/sh",))
     monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"VERSION_CODENAME": "bookworm"})
-    recipe = Recipe("linux-source-0.1", "bullseye-security", "", "small.tar.xz", Path("base.patch"), {})
-    return replace(make_target(tmp_path / "target"), recipe=recipe)
+    package = Package("linux-source-0.1", "bullseye-security")
+    return replace(make_target(tmp_path / "target"), package=package)
 
 
 def versions(target: Target, place: Path, newest: str | None, *, later: bool = True) -> list[str]:
@@ -96,7 +96,7 @@ def test_without_archive_and_package_there_is_an_error(moving: Target, tmp_path:
 
 
 def test_a_fixed_version_in_the_cache_needs_no_apt(moving: Target, tmp_path: Path) -> None:
-    fixed = replace(moving, recipe=replace(moving.recipe, version="0.1-0"))
+    fixed = replace(moving, package=replace(moving.package, version="0.1-0"))
     deb = cache_dir() / "packages" / "linux-source-0.1_0.1-0" / "linux-source-0.1_0.1-0_all.deb"
     deb.parent.mkdir(parents=True)
     deb.touch()

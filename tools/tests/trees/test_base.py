@@ -14,7 +14,7 @@ from small import AFTER, BEFORE, SOURCE, applied, git, git_tree, kernel_tree, ma
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.paths import cache_dir
 from dmcrypt_inline.trees.base import own_tree, prepare_base, stacked_base
-from dmcrypt_inline.trees.targets import Target
+from dmcrypt_inline.trees.targets import TOOL, Package, Target
 
 
 @pytest.fixture
@@ -92,16 +92,19 @@ def text_id(text: str) -> str:
 
 
 @pytest.fixture
-def packaged(target: Target, tmp_path: Path) -> Target:
+def packaged(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
     """The target with a source package in the cache: NEWER, which base.patch makes AFTER."""
     kernel_tree(tmp_path / "small-0.3", NEWER)
     place = cache_dir() / "packages" / "small_2:0.3-1"
     place.mkdir(parents=True)
-    tarball = place / target.recipe.tarball
+    tarball = place / "small_0.3.orig.tar.xz"
     subprocess.run(["tar", "-cJf", tarball, "-C", tmp_path, "small-0.3"], check=True)
-    (tmp_path / "base.patch").write_text(f"Why.\n\n--- a/{SOURCE}\n+++ b/{SOURCE}\n@@ -1 +1 @@\n-{NEWER}+{AFTER}")
+    monkeypatch.setattr("dmcrypt_inline.trees.targets.DATA", tmp_path / "data")
+    (tmp_path / "data" / "small").mkdir(parents=True)
+    patch = tmp_path / "data" / "small" / "base.patch"
+    patch.write_text(f"Why.\n\n--- a/{SOURCE}\n+++ b/{SOURCE}\n@@ -1 +1 @@\n-{NEWER}+{AFTER}")
     blobs = {SOURCE: text_id(AFTER)}
-    return replace(target, recipe=replace(target.recipe, package="small", version="2:0.3-1", source=True, blobs=blobs))
+    return replace(target, kind=TOOL, package=Package("small", "small", "2:0.3-1"), package_blobs=blobs)
 
 
 def test_the_embedded_base_of_a_source_package(packaged: Target) -> None:
@@ -111,7 +114,7 @@ def test_the_embedded_base_of_a_source_package(packaged: Target) -> None:
 
 
 def test_a_recipe_that_gives_other_files_is_refused(packaged: Target, tmp_path: Path) -> None:
-    patch = tmp_path / "base.patch"
+    patch = tmp_path / "data" / "small" / "base.patch"
     patch.write_text(patch.read_text().replace("+int version", "+int  version"))
     with pytest.raises(UserError):
         prepare_base(packaged, None)
@@ -132,8 +135,7 @@ def test_the_newest_package_with_the_right_files_is_taken(target: Target, tmp_pa
         subprocess.run(["dpkg-deb", "-b", deb / "root", place / f"small_{version}_all.deb"], check=True)
         os.utime(place, (1e9 - age, 1e9 - age))
     (cache_dir() / "packages" / ".small.asked").touch()
-    recipe = replace(target.recipe, package="small", version="", tarball=tarball, patch=None)
-    base = prepare_base(replace(target, recipe=recipe), None)
+    base = prepare_base(replace(target, package=Package("small", "small")), None)
     assert base.origin == "small 0.3.4-1"
     assert git(base.repo, "show", f"base:{SOURCE}") == BEFORE
     assert not (cache_dir() / "packages" / "small_0.3.5-1").exists()

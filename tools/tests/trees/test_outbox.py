@@ -16,6 +16,7 @@ from dmcrypt_inline.trees import outbox
 from dmcrypt_inline.trees.base import prepare_base
 from dmcrypt_inline.trees.outbox import Posting, Recipients
 from dmcrypt_inline.trees.series import Tree, apply_series
+from dmcrypt_inline.trees.targets import LINUX
 
 SENDER = "A Sender <sender@host.example>"
 WHOM = Recipients(("A Maintainer <m@host.example>",), ("dm-devel@host.example", "all@host.example"))
@@ -34,7 +35,7 @@ Why.
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
-    target = replace(make_target(tmp_path), lists=("list@host.example",))
+    target = replace(make_target(tmp_path), kind=replace(LINUX, lists=("list@host.example",)))
     target.cover.write_text(COVER)
     return apply_series(target, prepare_base(target, git_tree(tmp_path / "linux", None)))
 

@@ -1,0 +1,17 @@
+"""targets.py: the rows have their files."""
+
+from __future__ import annotations
+
+import pytest
+
+from dmcrypt_inline.trees.targets import MEASURED, NATIVE, NATIVE_DEBUG, TARGETS, Target
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+def test_each_target_has_its_files(target: Target) -> None:
+    assert target.series.is_file()
+    assert target.cover.is_file()
+    assert list(target.patches.glob("*.patch"))
+    assert not [path for paths in target.fragments.values() for path in paths if not path.is_file()]
+    assert bool(target.native_patch) == bool({NATIVE, NATIVE_DEBUG} & target.fragments.keys())
+    assert bool(target.measured_patches) == (MEASURED in target.fragments)
