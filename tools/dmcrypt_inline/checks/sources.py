@@ -49,6 +49,11 @@ def source_checks(env: Path, log: Path) -> list[Check]:
     ]
 
 
+def source_check_names() -> list[str]:
+    """The names of these checks."""
+    return [check.name for check in source_checks(Path(), Path())]
+
+
 def sources() -> list[Path]:
     """The project's files: those that git tracks, and new ones that it does not ignore."""
     log = BUILD / "sources.log"

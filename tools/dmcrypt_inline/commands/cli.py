@@ -46,38 +46,59 @@ FOREIGN_PREFIXES = ("KBUILD_", "KCONFIG_", "GIT_")
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage: `call` gets a Request, and the values of `own` by their names; `text` is its line of help.
-
-    `common` are the options that make the Request.
-    """
+    """A stage: `call` gets a Request and the values of the other options by their names; `text` is its line of help."""
 
     call: Callable[..., int]
     text: str
-    common: tuple[Option, ...] = ()
-    own: tuple[Option, ...] = ()
+    options: tuple[Option, ...] = ()
     in_make: bool = True
 
-    @property
-    def options(self) -> tuple[Option, ...]:
-        """All options."""
-        return (*self.common, *self.own)
+
+def names(name: str, text: str, dest: str = "") -> Option:
+    """An option that takes several names in one word."""
+    return option(name, text, dest=dest or name, default="", metavar="'NAME ...'")
 
 
-EMULATED = accel("kvm", "tcg")
-ANY_GUEST = accel("kvm", "tcg", UNACCELERATED)
-TREE = (TARGET, LINUX, CRYPTSETUP)
-KERNEL = (TARGET, LINUX, JOBS)
 LONG_TERM = ", ".join(each.name for each in TARGETS.values() if each.long_term)
 ALL_TARGETS = target(f"all except {LONG_TERM}")
 TESTED_TARGETS = target(f"all; of {LONG_TERM} only the mails and the regression tests")
-VARIANT = option(
-    "variant", "which dm-crypt: series, base or [NAME=]path/to/dm-crypt.c (default: %(default)s)", default="series"
-)
-EXCLUDE = option("exclude", "leave out these tests, suites, or parts of make test", default="", metavar="'NAME ...'")
+TREE = (TARGET, LINUX, CRYPTSETUP)
+KERNEL = (TARGET, LINUX, JOBS)
+EMULATED = accel("kvm", "tcg")
+ANY_GUEST = accel("kvm", "tcg", UNACCELERATED)
+ANY_CLOCK = accel("kvm", "tcg", COUNTED, UNACCELERATED)
+
+CHECKS = names("check", "only these checks", "only")
+TESTS = names("test", "only these tests or suites", "tests")
+MUTANTS = names("test", "only these mutants, or these tests", "tests")
+SYSTEMS = names("test", f"only these: {', '.join(SCENARIOS)}", "tests")
+EXCLUDE = names("exclude", "leave out these tests, suites, or parts of make test")
 FAILED = option("failed", "only what failed in the last run", action="store_true")
-TESTS = option("test", "only these tests or suites", dest="tests", default="", metavar="'NAME ...'")
-NAMES, NATIVE_NAMES = ", ".join(PLANS), ", ".join(NATIVE_PLANS)
+QUICK = option("quick", "the short form of each test, as in make test", action="store_true")
+VARIANT = option("variant", "series, base or [NAME=]path/to/dm-crypt.c (default: %(default)s)", default="series")
+DRIVERS = option(
+    "variant",
+    "further drivers, dm-crypt.c files; each: one for each patch",
+    **{"dest": "variants", "type": str.split, "default": [], "metavar": "'NAME=PATH ...'"},
+)
+PLAN = option(
+    "plan",
+    f"what to measure: {', '.join(PLANS)}; with ACCEL=native: {', '.join(NATIVE_PLANS)} (default: %(default)s)",
+    default="full",
+)
+ROUNDS = option("rounds", "samples of each cell; five at least show a difference", type=number(1), metavar="N")
 RESULTS = option("results", "a results file of make bench (default: the newest)", type=Path, metavar="FILE")
+MINUTES = option("minutes", "how long (default: %(default)s)", type=number(1), default=60, metavar="N")
+SEED = option("seed", "repeat the run that printed this number", type=number(0), default=0, metavar="N")
+SIGN = option("sign", "who sends the mails and signs them off", default="", metavar="'NAME <MAIL>'")
+TRAILER = option(
+    "trailer",
+    "a line before the sign-off of each patch, such as 'Assisted-by: NAME' (may be repeated)",
+    **{"dest": "trailers", "action": "append", "default": [], "metavar": "'WORD: TEXT'"},
+)
+POSTING = option("version", "of the posting (default: %(default)s)", type=number(1), default=1, metavar="N")
+PACKAGE = option("version", "of the package (default: %(default)s)", default=default_version())
+PRUNE = option("prune", "remove what no run has used for so many days", type=number(0), metavar="DAYS")
 
 STAGES = {
     "demo": Stage(
@@ -88,74 +109,40 @@ STAGES = {
     "test": Stage(
         testing.test,
         "all checks and tests; the last line counts them",
-        (TESTED_TARGETS, LINUX, CRYPTSETUP, JOBS),
-        (EXCLUDE, FAILED),
+        (TESTED_TARGETS, LINUX, CRYPTSETUP, JOBS, EXCLUDE, FAILED),
     ),
     "check": Stage(
         testing.check,
         "the checks that need no guest",
-        (ALL_TARGETS, LINUX, CRYPTSETUP, JOBS),
-        (option("check", "only these checks", dest="only", default="", metavar="'NAME ...'"),),
+        (ALL_TARGETS, LINUX, CRYPTSETUP, JOBS, CHECKS),
     ),
     "selftest": Stage(
         testing.selftest,
         "the tests of the driver (or of cryptsetup) in guests",
-        (*TREE, JOBS, ANY_GUEST),
-        (
-            *(TESTS, EXCLUDE, FAILED, VARIANT),
-            option("quick", "the short form of each test, as in make test", action="store_true"),
-        ),
+        (*TREE, JOBS, ANY_GUEST, TESTS, EXCLUDE, FAILED, VARIANT, QUICK),
     ),
     "shell": Stage(
         testing.shell,
         "a shell in a guest with the patched kernel and cryptsetup",
-        (*TREE, JOBS, ANY_GUEST),
-        (VARIANT,),
+        (*TREE, JOBS, ANY_GUEST, VARIANT),
     ),
     "bench": Stage(
         measuring.bench,
         "measure base and series (PLAN=quick: 3 minutes)",
-        (*KERNEL, accel("kvm", "tcg", COUNTED, UNACCELERATED)),
-        (
-            option(
-                "plan",
-                f"what to measure: {NAMES}; with ACCEL=native: {NATIVE_NAMES} (default: %(default)s)",
-                default="full",
-            ),
-            option("rounds", "samples of each cell; five at least show a difference", type=number(1), metavar="N"),
-            option(
-                "variant",
-                "further drivers, dm-crypt.c files; each: one for each patch",
-                **{"dest": "variants", "type": str.split, "default": [], "metavar": "'NAME=PATH ...'"},
-            ),
-        ),
+        (*KERNEL, ANY_CLOCK, PLAN, ROUNDS, DRIVERS),
     ),
-    "report": Stage(
-        reporting.report,
-        "a page with charts of the newest measurement",
-        (TARGET,),
-        (RESULTS,),
-    ),
+    "report": Stage(reporting.report, "a page with charts of the newest measurement", (TARGET, RESULTS)),
     "mutants": Stage(
         testing.mutants,
         "run the tests on mutants, which they must catch",
-        (*KERNEL, ANY_GUEST),
-        (option("test", "only these mutants, or these tests", dest="tests", default="", metavar="'NAME ...'"),),
+        (*KERNEL, ANY_GUEST, MUTANTS),
     ),
     "bisect-check": Stage(
         testing.bisect_check,
         "the short tests on every commit of the queue (hours)",
         (*KERNEL, ANY_GUEST),
     ),
-    "soak": Stage(
-        testing.soak,
-        "random work in a guest (MINUTES=60)",
-        (*KERNEL, ANY_GUEST),
-        (
-            option("minutes", "how long (default: %(default)s)", type=number(1), default=60, metavar="N"),
-            option("seed", "repeat the run that printed this number", type=number(0), default=0, metavar="N"),
-        ),
-    ),
+    "soak": Stage(testing.soak, "random work in a guest (MINUTES=60)", (*KERNEL, ANY_GUEST, MINUTES, SEED)),
     "tree": Stage(queue.tree, "build/TARGET/tree, a git repository of the queue", TREE),
     "edit": Stage(queue.edit, "the same, and how to edit its commits", TREE),
     "refresh": Stage(queue.refresh, "write the edited commits back into the queue", TREE),
@@ -173,41 +160,21 @@ STAGES = {
     "outbox": Stage(
         queue.outbox,
         "SIGN='NAME <MAIL>': patch mails for git send-email",
-        TREE,
-        (
-            option("sign", "who sends the mails and signs them off", default="", metavar="'NAME <MAIL>'"),
-            option(
-                "trailer",
-                "a line before the sign-off of each patch, such as 'Assisted-by: NAME' (may be repeated)",
-                **{"dest": "trailers", "action": "append", "default": [], "metavar": "'WORD: TEXT'"},
-            ),
-            option("version", "of the posting (default: %(default)s)", type=number(1), default=1, metavar="N"),
-        ),
+        (*TREE, SIGN, TRAILER, POSTING),
     ),
-    "package": Stage(
-        queue.package,
-        "the fixed dm-crypt as a package for dkms, in build/package",
-        (LINUX,),
-        (option("version", "of the package (default: %(default)s)", default=default_version()),),
-    ),
+    "package": Stage(queue.package, "the fixed dm-crypt as a package for dkms, in build/package", (LINUX, PACKAGE)),
     "package-test": Stage(
         testing.package_test,
         "that package on encrypted Debian systems, as root",
-        (LINUX, JOBS),
-        (option("test", f"only these: {', '.join(SCENARIOS)}", dest="tests", default="", metavar="'NAME ...'"),),
+        (LINUX, JOBS, SYSTEMS),
     ),
-    "cache": Stage(
-        caching.cache,
-        "list the cache; PRUNE=30: remove what 30 days have not used",
-        own=(option("prune", "remove what no run has used for so many days", type=number(0), metavar="DAYS"),),
-    ),
+    "cache": Stage(caching.cache, "list the cache; PRUNE=30: remove what 30 days have not used", (PRUNE,)),
     "list": Stage(listing.show, "targets, tests, mutants, checks, plans and settings"),
     "packages": Stage(listing.packages, "the packages that the tools need, for three distributions"),
     "figures": Stage(
         reporting.figures,
         "print the tables of the newest measurement as Markdown",
-        (TARGET,),
-        (RESULTS,),
+        (TARGET, RESULTS),
         in_make=False,
     ),
 }
@@ -268,7 +235,7 @@ def _parse(arguments: Sequence[str]) -> tuple[Callable[..., int], dict[str, obje
     """The function of the stage, and its arguments. Raises UserError for what the stage does not take."""
     variables, words = options.variables(arguments)
     if words and (stage := STAGES.get(words[0])):
-        settings = options.from_settings(stage.common) if words[0] != "am" else []
+        settings = options.from_settings(stage.options) if words[0] != "am" else []
         words = [words[0], *settings, *options.from_make(words[0], stage.options, variables), *words[1:]]
     given = vars(parser().parse_args(words))
     limit_jobs(given.pop("jobs", None))

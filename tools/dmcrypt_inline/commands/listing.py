@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from ..bench import sectors
 from ..bench.plans import PLANS
 from ..checks.queues import check_names
-from ..checks.sources import source_checks
+from ..checks.sources import source_check_names
 from ..common.host import GROUPS, install_commands, is_installed
 from ..common.jobs import jobs
 from ..common.progress import say
@@ -37,7 +36,7 @@ def show(request: Request) -> int:
         say(f"  {target.name:20}{target.upstream} {target.tag}, {patches} patches; {target.variable}=")
     _columns("tests (make selftest TEST=)", _by_suite([*kselftests(), *cryptsetup_tests()]))
     _columns("mutants (make mutants TEST=)", _once({each.name: [it.name for it in mutants(each)] for each in KERNELS}))
-    checks = {"sources": [check.name for check in source_checks(Path(), Path())]}
+    checks = {"sources": source_check_names()}
     checks |= {target.name: check_names(target) for target in TARGETS.values()}
     _columns("checks (make check CHECK=)", _once(checks))
     _columns("package scenarios (make package-test TEST=)", {"": SCENARIOS})

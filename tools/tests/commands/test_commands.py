@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline.checks.checklist import Check
 from dmcrypt_inline.commands import cli, machines, testing
 from dmcrypt_inline.commands.request import Request
+from dmcrypt_inline.common import paths
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.trees.targets import TARGETS
 
@@ -25,21 +25,10 @@ def test_no_target_named_means_all_or_the_default() -> None:
         assert [target.name for target in Request(name, {}, None).targets()] == [name]
 
 
-def test_checks_by_name(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def named(*names: str) -> list[Check]:
-        return [Check(name, lambda: None) for name in names]
-
-    for name in ("ensure_packages", "_make_trees", "python_env"):
-        monkeypatch.setattr(testing, name, lambda *_: None)
-    monkeypatch.setattr(Request, "base", lambda *_: None)
-    monkeypatch.setattr(testing, "source_checks", lambda *_: named("lint", "spelling"))
-    monkeypatch.setattr(testing, "queue_checks", lambda *_, **__: named("mails", "style"))
-    assert cli.main(["check", "--target", "linux-5.8", "--check", "style  lint"]) == 0
-    assert capsys.readouterr().out == "ok lint\nok style\n2 passed, 0 failed, 0 skipped\n"
-    assert cli.main(["check", "--target", "linux-5.8", "--check", "style lin"]) == 1
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "there is no check lin\n  CHECK= takes:\n    lint\n    mails\n" in captured.err
+def test_unknown_checks_are_refused_before_any_work() -> None:
+    for wanted in ("shellcheck_is_silent no_such_check", "each_patch_builds_without_new_warnings"):  # cryptsetup's
+        assert cli.main(["check", "--target", "linux-5.8", "--check", wanted]) == 1
+    assert not (paths.BUILD / "linux-5.8").exists()
 
 
 def test_a_target_that_cannot_boot_is_refused_by_the_demo(capsys: pytest.CaptureFixture[str]) -> None:
