@@ -91,7 +91,7 @@ def refresh(tree: Tree) -> Path:
         raise UserError(f"{patch} is the last patch of the queue, but does not add {IN_TREE}")
     index = {"GIT_INDEX_FILE": str(tree.path / ".git" / "selftests.index")}
     git(tree.path, "read-tree", commit, log=log, env=index)
-    git(tree.path, "rm", "-r", "-q", "--cached", "--", IN_TREE, log=log, env=index)
+    git(tree.path, "-c", "core.sparseCheckout=false", "rm", "-r", "-q", "--cached", "--", IN_TREE, log=log, env=index)
     for path, (mode, blob) in files().items():
         git(tree.path, "hash-object", "-w", "--no-filters", SELFTESTS / Path(path).name, log=log)
         git(tree.path, "update-index", "--add", "--cacheinfo", f"{mode},{blob},{path}", log=log, env=index)
