@@ -1,1 +1,1 @@
-"""Booting a kernel, and what it complains about."""
+"""Guests: kernels that boot in QEMU or User-Mode Linux, and their logs."""

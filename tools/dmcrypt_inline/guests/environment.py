@@ -1,4 +1,4 @@
-"""What a stage leaves behind: small values, written once as JSON, read by reports only."""
+"""The environment of a result: the kernel, the machine and the versions of the tools."""
 
 from __future__ import annotations
 
@@ -20,13 +20,11 @@ CPUINFO = Path("/proc/cpuinfo")
 
 @dataclass(frozen=True)
 class Environment:
-    """What a result depends on besides the code under test.
+    """The environment of a result.
 
-    `modules` maps a variant's name to the git blob id of its dm-crypt.c, `tools`
-    a program of the host to what it says its version is; `cpu` is the host's.
-    `state` is that of the tree: "committed", or "uncommitted" when the user's edits were built.
-    `cryptsetup` is the version of the one that was built, `cryptsetup_queue_hash`
-    the queue in it; "" where none was.
+    `modules` maps a variant's name to the git blob id of its dm-crypt.c, `tools` a program of the host to its version.
+    `state`: the tree is "committed", or "uncommitted" when it has edits or commits that the queue lacks.
+    `cpu` is the host's. `cryptsetup` is the version that was built, `cryptsetup_queue_hash` its queue; "" without one.
     """
 
     target: str
@@ -44,17 +42,19 @@ class Environment:
 
 
 def environment(machine: Machine, accel: str, cryptsetup: Programs | None = None) -> Environment:
-    """Ask the programs and the host. Raises CommandError when a program is missing."""
+    """Read the environment of a machine. Raises CommandError when a program is missing."""
     kernel = machine.kernel
     log = log_dir(kernel.target) / "versions.log"
     versions: dict[str, tuple[str | Path, ...]] = {
         "fio": ("fio", "--version"),
         "qemu": ("qemu-system-x86_64", "--version"),
-        "virtme-ng": (host.python_env() / "bin" / "vng", "--version"),
         "cryptsetup": ("/sbin/cryptsetup", "--version"),
         "dmsetup": ("/sbin/dmsetup", "--version"),
     }
-    said = {name: run(argv, log=log, timeout=60, check=False).output for name, argv in versions.items()}
+    tools = {name: version(run(argv, log=log, timeout=60, check=False).output) for name, argv in versions.items()}
+    # virtme-ng takes most of a second to print its version.
+    installed = host.python_env().glob("lib/python3*/site-packages/virtme_ng-*.dist-info")
+    tools["virtme-ng"] = next((path.name.removesuffix(".dist-info") for path in installed), "unknown")
     return Environment(
         target=kernel.target,
         queue_hash=machine.tree.queue_hash,
@@ -67,17 +67,13 @@ def environment(machine: Machine, accel: str, cryptsetup: Programs | None = None
         modules={name: module.source for name, module in machine.modules.items()},
         cryptsetup=cryptsetup.version if cryptsetup else "",
         cryptsetup_queue_hash=cryptsetup.queue_hash if cryptsetup else "",
-        tools={name: version(text) for name, text in said.items()},
+        tools=tools,
     )
 
 
-def version(said: str) -> str:
-    """The first line with a version in what a program said; "unknown" when there is none.
-
-    dmsetup also says that it cannot ask the driver, before or after, and names its version there too.
-    """
-    lines = [line.strip() for line in said.splitlines() if re.search(r"\d\.\d", line)]
-    return next((line for line in lines if "ncompatible" not in line), "unknown")
+def version(output: str) -> str:
+    """The first line with a version in a program's output; "unknown" when there is none."""
+    return next((line.strip() for line in output.splitlines() if re.search(r"\d\.\d", line)), "unknown")
 
 
 def cpu_model(cpuinfo: str) -> str:
@@ -89,7 +85,7 @@ def cpu_model(cpuinfo: str) -> str:
 
 
 def write(path: Path, where: Environment, content: Mapping[str, object]) -> Path:
-    """Write `content` and its environment to `path`, whole or not at all, and return the path."""
+    """Write `content` and its environment to `path` in one step, and return the path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.part")
     fresh.write_text(json.dumps({"environment": asdict(where), **content}, indent=1) + "\n")

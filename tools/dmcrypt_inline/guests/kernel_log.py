@@ -1,4 +1,4 @@
-"""Find what the kernel complained about in a console log."""
+"""Find kernel warnings in a console log."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 EXCERPT_LINES = 30  # a report's headline and the trace that follows it
 BEFORE_LINES = 1
 
-# The first kind that matches names the warning, so the special comes before the general.
-# The texts are the kernel's own headlines: lib/, kernel/, mm/, block/ of v5.8 to v7.3.
+# The first kind that matches is the warning's, so special kinds come before general ones.
+# The patterns match headlines of lib/, kernel/, mm/ and block/ from v5.8 to v7.3.
 _KINDS: tuple[tuple[str, str], ...] = (
     ("KASAN", r"BUG: KASAN"),
     ("UBSAN", r"UBSAN:"),
@@ -40,7 +40,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ("bug", r"\bBUG: "),
     ("I/O error", r"I/O error|EXT4-fs error|JBD2: .*error|Aborting journal|INTEGRITY AEAD ERROR"),
 )
-STALLS = ("soft lockup", "workqueue lockup", "RCU stall")  # of these kinds, which a busy host makes, too
+STALLS = ("soft lockup", "workqueue lockup", "RCU stall")  # a busy host causes these, too
 _ANY = re.compile("|".join(pattern for _, pattern in _KINDS))
 
 # "[   12.345678] " or, with CONFIG_PRINTK_CALLER, "[   12.345678][  T123] "
@@ -49,7 +49,7 @@ _STAMP = re.compile(r"^\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ")
 
 @dataclass(frozen=True)
 class KernelWarning:
-    """One headline of the kernel's: its line number (from 1), kind, text without time, and the lines around it."""
+    """One warning: its line number (from 1), its kind, its headline without the time, and the lines around it."""
 
     line: int
     kind: str
@@ -58,11 +58,7 @@ class KernelWarning:
 
 
 def find_warnings(console: str, expected: Sequence[str] = ()) -> tuple[KernelWarning, ...]:
-    """All warnings in a console log, in order.
-
-    `expected` holds regular expressions; a line that one of them finds is no
-    warning (a test that provokes I/O errors says so).
-    """
+    """All warnings in a console log, in order, except for lines that one of the patterns `expected` matches."""
     allowed = [re.compile(pattern) for pattern in expected]
     lines = console.replace("\r", "").splitlines()
     found: list[KernelWarning] = []

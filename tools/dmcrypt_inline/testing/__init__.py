@@ -1,1 +1,1 @@
-"""Tests in guests, and what they prove."""
+"""Tests in guests, and their results."""

@@ -1,15 +1,14 @@
-"""Run test files in guests, and read their KTAP, exit statuses and kernel logs."""
+"""Run a test file in a guest, and read its KTAP, exit status and kernel log."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..common.counts import Counts
 from ..common.errors import UserError
-from ..guests.guest import GRACE, GuestResult, indented, run_guest, tail
+from ..guests.guest import GRACE, indented, run_guest, tail
 from ..guests.kernel_log import STALLS, KernelWarning, find_warnings
 from ..kernels.build import USER_MODE, Kernel, Module
 from ..kernels.build_programs import Programs
@@ -17,7 +16,7 @@ from . import ktap
 from .files import cpus, groups, kernel_arguments, provoked
 from .results import Outcome
 
-MARK = "guest test: "  # tests.sh writes it to the kernel log before each test
+MARK = "guest test: "  # tests.sh writes it to the kernel log before the test
 
 # Some defects show only when the crypto queue is full, as one this short always is; other tests do not mind.
 # kmemleak follows every allocation, which makes each test slow; the tests that look for leaks turn it on.
@@ -81,7 +80,7 @@ class TestResult:
 
 @dataclass(frozen=True)
 class Guests:
-    """Guests for test files: their kernel, accelerator and output directory; `on_line` receives each printed line.
+    """A guest for each test: its kernel, accelerator and output directory; `on_line` receives each printed line.
 
     Tests find `cryptsetup`, if any, in $CRYPTSETUP_PREFIX, and its own tests in $CRYPTSETUP_TESTS.
     `quick`: the short form of each test. `fail_fast`: a test ends with its first failure. `any_driver`: tests do
@@ -102,29 +101,6 @@ class Guests:
     kernel_args: Sequence[str] = KERNEL_ARGS
     memory: str = "2G"  # debug options walk through all of it
 
-    def run(self, module: Module, tests: Sequence[str], timeout: float) -> list[TestResult]:
-        """Run the tests against a module; each guest has `timeout` seconds, each test half of them.
-
-        When a guest ends too early, only the test that ran then has failed; the tests after it run in another guest,
-        and so do tests that need other boot options. Raises UserError when a guest does not reach its first test.
-        """
-        results: list[TestResult] = []
-        left = sorted(tests, key=self.boot_options)
-        first = left[:1]
-        while left:
-            out = self.out if left[:1] == first else self.out.with_name(f"{self.out.name}-from-{Path(left[0]).name}")
-            alike = [test for test in left if self.boot_options(test) == self.boot_options(left[0])]
-            batch = self._boot(module, alike, out, timeout)
-            ended = [result for result in batch if result.status is not None]
-            if len(ended) < len(batch):
-                cut = batch[len(ended)]
-                # An earlier test may have caused the warning that ended the guest: then this one runs again.
-                if cut.warnings or not any(result.warnings for result in ended):
-                    ended.append(cut)
-            results += ended
-            left = left[len(ended) :]
-        return results
-
     def cpus(self, test: str) -> int:
         """The number of CPUs of the test's guest.
 
@@ -137,21 +113,21 @@ class Guests:
             return 2
         return cpus(test) or (1 if self.quick else 2)
 
-    def boot_options(self, test: str) -> tuple[int, tuple[str, ...]]:
-        """The number of CPUs, and the kernel arguments that the test asks for."""
-        return self.cpus(test), kernel_arguments(test)
+    def run(self, module: Module, test: str, timeout: float) -> TestResult:
+        """Run a test against a module; the guest has `timeout` seconds, the test half of them.
 
-    def _boot(self, module: Module, tests: Sequence[str], out: Path, timeout: float) -> list[TestResult]:
+        Raises UserError when the guest does not reach the test, and when its kernel writes nothing to the console.
+        """
         guest = run_guest(
             self.kernel,
             "tests.sh",
-            name=out.name,
-            out=out,
+            name=self.out.name,
+            out=self.out,
             accel=self.accel,
             timeout=timeout,
             inputs={**groups(), **module.inputs},
             env={
-                "TESTS": " ".join(tests),
+                "TEST": test,
                 "LIMIT": f"{timeout / 2:.0f}",
                 "CRYPTSETUP_PREFIX": str(self.cryptsetup.prefix) if self.cryptsetup else "",
                 "CRYPTSETUP_TESTS": str(self.cryptsetup.tests) if self.cryptsetup else "",
@@ -160,62 +136,35 @@ class Guests:
                 "DM_CRYPT_ANY_DRIVER": "1" if self.any_driver else "",
                 **self.env,
             },
-            cpus=self.cpus(tests[0]),
+            cpus=self.cpus(test),
             memory=self.memory,
-            kernel_args=replaced(self.kernel_args, kernel_arguments(tests[0])),
-            expected=[pattern for test in tests for pattern in provoked(test)],
+            kernel_args=replaced(self.kernel_args, kernel_arguments(test)),
+            expected=provoked(test),
             grace=self.grace,
             on_line=self.on_line,
         )
-        console = guest.console.read_text(errors="replace")
-        if self.on_line and guest.status is None:
-            for line in (f"{guest.why}; console: {guest.console}", *indented(tail(guest.console)).splitlines()):
-                self.on_line(line)
-        if self.on_line and "Call Trace" in console:
-            script = self.kernel.source / "scripts" / "decode_stacktrace.sh"
-            words = f"{script} {self.kernel.objects / 'vmlinux'} {self.kernel.source} {module.path.parent}"
-            self.on_line(f"source lines of the traces: {words} <{guest.console}")
-        warnings = warnings_by_test(console, tests)
-        if warnings[""] or not (guest.results / f"{tests[0]}.ktap").exists():
+        output, status, seconds = (guest.results / name for name in ("output.ktap", "status", "seconds"))
+        boot, mark, _ = guest.console.read_text(errors="replace").partition(f"{MARK}{test}")
+        if not output.exists() or find_warnings(boot, provoked(test)):
             guest.require_success()
-        started = [test for test in tests if (guest.results / f"{test}.ktap").exists()]
-        if silent := [test for test in started if f"{MARK}{test}" not in console]:
+        if not mark:
             raise UserError(
-                f"the kernel of guest {guest.name} wrote nothing to its console when {silent[0]} started, "
+                f"the kernel of guest {guest.name} wrote nothing to its console when {test} started, "
                 f"so its warnings cannot be seen\n  console: {guest.console}"
             )
-        return [_read(guest, test, unprovoked(warnings[test], provoked(test)), self.cpus(test)) for test in tests]
-
-
-def warnings_by_test(console: str, tests: Sequence[str]) -> dict[str, tuple[KernelWarning, ...]]:
-    """The kernel's warnings by the test that ran then ("" for those before the first test)."""
-    running = ""
-    at_line = [""]
-    for line in console.replace("\r", "").splitlines():  # find_warnings counts the lines in the same way
-        name = line.partition(MARK)[2].strip()
-        running = name if name in tests else running
-        at_line.append(running)
-    found = find_warnings(console)
-    return {name: tuple(each for each in found if at_line[each.line] == name) for name in ("", *tests)}
-
-
-def unprovoked(warnings: Sequence[KernelWarning], patterns: Sequence[str]) -> tuple[KernelWarning, ...]:
-    """The warnings that no pattern matches."""
-    return tuple(each for each in warnings if not any(re.search(pattern, each.first) for pattern in patterns))
+        if guest.status is None and self.on_line:
+            for line in (f"{guest.why}; console: {guest.console}", *indented(tail(guest.console)).splitlines()):
+                self.on_line(line)
+        return TestResult(
+            name=test,
+            report=ktap.parse(output.read_text(errors="replace")),
+            status=int(status.read_text()) if status.exists() else None,
+            warnings=guest.warnings,
+            cpus=self.cpus(test),
+            seconds=float(seconds.read_text()) if seconds.exists() else guest.seconds,
+        )
 
 
 def replaced(usual: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
     """The usual kernel arguments, with the wanted ones added or in place of those of the same name."""
     return tuple({argument.partition("=")[0]: argument for argument in (*usual, *wanted)}.values())
-
-
-def _read(guest: GuestResult, name: str, warnings: tuple[KernelWarning, ...], cpu_count: int) -> TestResult:
-    output, status, seconds = (guest.results / f"{name}.{kind}" for kind in ("ktap", "status", "seconds"))
-    return TestResult(
-        name=name,
-        report=ktap.parse(output.read_text(errors="replace") if output.exists() else ""),
-        status=int(status.read_text()) if status.exists() else None,
-        warnings=warnings,
-        cpus=cpu_count,
-        seconds=float(seconds.read_text()) if seconds.exists() else guest.seconds,
-    )

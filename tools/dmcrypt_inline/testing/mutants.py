@@ -11,7 +11,7 @@ from ..common.counts import Counts
 from ..common.errors import UserError
 from ..kernels.build import Module
 from ..trees.targets import Target, stack_below
-from .files import IN_TREE, MUTANTS, group_of, kselftests, needs_debug_kernel
+from .files import IN_TREE, MUTANTS, group_of, is_named, kselftests, needs_debug_kernel
 from .guest_tests import Guests
 from .results import Outcome
 
@@ -35,13 +35,11 @@ class Mutant:
     tests: tuple[str, ...]
     debug_only: tuple[str, ...] = ()
 
-    def named(self, *words: str) -> tuple[str, ...]:
+    def named(self, words: Sequence[str]) -> tuple[str, ...]:
         """The tests that the words name: the mutant's name means all, a test's name (group and case or not) itself."""
-        return tuple(
-            test
-            for test in self.tests
-            if {self.name, test, Path(test).name, file_of(test), Path(file_of(test)).name}.intersection(words)
-        )
+        if self.name in words:
+            return self.tests
+        return tuple(test for test in self.tests if is_named(test, words) or is_named(file_of(test), words))
 
 
 def mutants(target: Target) -> list[Mutant]:
@@ -65,12 +63,12 @@ def named(target: Target, wanted: Sequence[str]) -> list[Mutant]:
     """
     known = mutants(target)
     for word in wanted:
-        if not any(mutant.named(word) for mutant in known):
+        if not any(mutant.named([word]) for mutant in known):
             listed = "\n".join(f"    {mutant.name}: {', '.join(mutant.tests)}" for mutant in known)
             raise UserError(f"TEST={word} is no mutant of {target.name} and no test that must catch one\n{listed}")
     if not wanted:
         return known
-    return [replace(mutant, tests=mutant.named(*wanted)) for mutant in known if mutant.named(*wanted)]
+    return [replace(mutant, tests=mutant.named(wanted)) for mutant in known if mutant.named(wanted)]
 
 
 def without_debug_kernel(chosen: Sequence[Mutant]) -> list[Mutant]:
@@ -123,7 +121,7 @@ def run_mutant(guests: Guests, module: Module, test: str) -> Outcome:
     in_tree = group_of(test) == IN_TREE
     quiet = replace(guests, out=out, on_line=None, grace=CASE_GRACE if in_tree else GRACE, fail_fast=True)
     try:
-        [result] = quiet.run(module, [file_of(test)], SECONDS)
+        result = quiet.run(module, file_of(test), SECONDS)
     except UserError as error:
         caught, found = False, [str(error)]
     else:

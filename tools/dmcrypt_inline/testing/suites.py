@@ -14,21 +14,12 @@ from ..common.progress import say
 from ..guests.environment import environment
 from ..guests.machine import Machine
 from ..guests.runs import new_run
-from ..kernels.build import USER_MODE, Module
+from ..kernels.build import Module
 from ..kernels.build_programs import Programs
 from ..trees.base import BaseTree
 from ..trees.targets import get_target
 from .advice import bitlocker_volumes, run_advice
-from .files import (
-    IN_TREE,
-    KSELFTESTS,
-    WITHOUT_QUEUE,
-    chosen,
-    cryptsetup_tests,
-    group_of,
-    is_named,
-    kselftests,
-)
+from .files import IN_TREE, WITHOUT_QUEUE, chosen, cryptsetup_tests, group_of, is_named, kselftests
 from .guest_tests import Guests, TestResult
 from .known_failures import KnownFailures
 from .mutants import Mutant, run_mutant
@@ -37,8 +28,6 @@ from .results import Earlier, Outcome, earlier_outcomes, say_outcome, store
 QUICK_SECONDS, FULL_SECONDS = 2400.0, 10800.0  # against a guest that hangs
 SOAK = "functional/soak"
 AT_ONCE = 2  # guests at the same time: each mostly keeps one CPU busy
-# Tests in one guest: a test takes from seconds to minutes, a boot in QEMU 20 seconds.
-PER_GUEST = {"quick": 6, "full": 3}
 # make test runs these on a stacked queue, which changes how sectors are encrypted; the queue below had the others.
 OF_SECTORS = (
     "regressions",
@@ -118,7 +107,8 @@ def soak(machine: Machine, minutes: int, seed: int) -> Counts:
     suite = _suite(machine, "soak", quick=False, minutes=minutes)
     options = {"DM_CRYPT_SOAK_MINUTES": str(minutes), "DM_CRYPT_SOAK_SEED": str(seed)}
     guests = replace(suite.guests, env=options)
-    return suite.run(_selftests(guests, machine.modules["series"], [SOAK], seconds=2 * (60.0 * minutes + 600.0)))
+    seconds = 2 * (60.0 * minutes + 600.0)
+    return suite.run([partial(_run_test, guests, machine.modules["series"], SOAK, seconds=seconds)])
 
 
 def of_cryptsetup(machine: Machine, cryptsetup: Programs, quick: bool, tests: Sequence[str]) -> Counts:
@@ -141,8 +131,8 @@ def bisect_check(machine: Machine) -> Counts:
     def judge(name: str, result: TestResult) -> TestResult:
         if name == "base":
             known.add_base(result)
-        elif name != "series":
-            result = known.excuse(result)
+        else:
+            result = _judge_series(guests)(result) if name == "series" else known.excuse(result)
         return replace(result, name=f"{name}: {result.name}")
 
     for number, (name, module) in enumerate(machine.modules.items(), 1):
@@ -227,32 +217,28 @@ def _mutants(suite: Suite, wanted: Sequence[Mutant], excluded: Sequence[str] = (
     return [partial(run, mutant, test) for mutant in wanted for test in _without(excluded, mutant.tests)]
 
 
-def _selftests(
-    guests: Guests, module: Module, tests: Sequence[str], judge: Judge | None = None, seconds: float = 0.0
-) -> list[Job]:
-    """The kselftests `tests` as jobs of one guest each, for tests that need the same boot options.
-
-    The rarest boot options come first, and a guest gets PER_GUEST tests at most, so that the last jobs end together.
-    `judge` changes the results; without it, tests must run on the series unless the kernel lacks what they need.
+def _selftests(guests: Guests, module: Module, tests: Sequence[str], judge: Judge | None = None) -> list[Job]:
+    """The kselftests `tests`. `judge` changes the results; without it, tests must run on the series unless the kernel
+    lacks what they need.
     """
-    by_boot: dict[tuple[int, tuple[str, ...]], list[str]] = {}
-    for test in tests:
-        by_boot.setdefault(guests.boot_options(test), []).append(test)
-    # User-Mode Linux boots fast. Without instructions for AES a test can also change the ciphers of the next one.
-    per_guest = 1 if guests.kernel.arch == USER_MODE else PER_GUEST["quick" if guests.quick else "full"]
-    parts = []
-    for alike in sorted(by_boot.values(), key=len):
-        count = -(-len(alike) // per_guest)
-        parts += [alike[number::count] for number in range(count)]
-    seconds = seconds or (QUICK_SECONDS if guests.quick else FULL_SECONDS)
     if judge is None and module.name == "series":
-        judge = partial(excuse_lacking, get_target(guests.kernel.target).exceptions_in(guests.kernel.flavour))
+        judge = _judge_series(guests)
+    return [partial(_run_test, guests, module, test, judge) for test in tests]
 
-    def run(number: int, part: Sequence[str]) -> list[Outcome]:
-        own = replace(guests, out=guests.out / f"{module.name}-{number}", on_line=_line_printer())
-        return [(judge(each) if judge else each).outcome for each in own.run(module, part, seconds)]
 
-    return [partial(run, number, part) for number, part in enumerate(parts)]
+def _run_test(
+    guests: Guests, module: Module, test: str, judge: Judge | None = None, seconds: float = 0.0
+) -> list[Outcome]:
+    """Run a test in a guest, and print each of its lines with its name: guests print at the same time."""
+    name = Path(test).name
+    own = replace(guests, out=guests.out / f"{module.name}-{name}", on_line=lambda line: say(f"    {name}: {line}"))
+    result = own.run(module, test, seconds or (QUICK_SECONDS if guests.quick else FULL_SECONDS))
+    return [(judge(result) if judge else result).outcome]
+
+
+def _judge_series(guests: Guests) -> Judge:
+    target = get_target(guests.kernel.target)
+    return partial(excuse_lacking, target.exceptions_in(guests.kernel.flavour))
 
 
 def excuse_lacking(lacking: Sequence[str], found: TestResult) -> TestResult:
@@ -267,31 +253,16 @@ def excuse_lacking(lacking: Sequence[str], found: TestResult) -> TestResult:
 
 
 def _of_cryptsetup(guests: Guests, machine: Machine, tests: Sequence[str]) -> list[Job]:
-    """The tests of cryptsetup as two jobs: a guest with the queue in the kernel, and one without.
+    """The tests of cryptsetup, with the queue in the kernel or without it as each test wants.
 
-    These guests have memory for the hashing of passphrases, and a kernel with its default settings.
+    Their guests have memory for the hashing of passphrases, and a kernel with its default settings.
     """
     guests = replace(guests, kernel_args=(), memory="3G")
 
-    def run(variant: str, part: Sequence[str]) -> list[Outcome]:
-        own = replace(guests, out=guests.out / f"cryptsetup-{variant}")
-        found = own.run(machine.modules[variant], part, QUICK_SECONDS if guests.quick else FULL_SECONDS)
-        return [replace(each, must_run=True).outcome for each in found]
+    def must_run(result: TestResult) -> TestResult:
+        return replace(result, must_run=True)
 
-    without = [test for test in tests if group_of(test) == WITHOUT_QUEUE]
-    others = [test for test in tests if test not in without]
-    return [partial(run, variant, part) for variant, part in (("series", others), ("base", without)) if part]
+    def module(test: str) -> Module:
+        return machine.modules["base" if group_of(test) == WITHOUT_QUEUE else "series"]
 
-
-def _line_printer() -> Callable[[str], None]:
-    """A function that prints a guest's lines, each with the name of its test: guests print at the same time."""
-    test = ""
-
-    def on_line(line: str) -> None:
-        nonlocal test
-        name = line.removeprefix("# ")  # tests.sh prints "# group/name" before each test
-        if name != line and "/" in name and group_of(name) in KSELFTESTS:
-            test = Path(name).name
-        say(f"    {test}: {line}" if test else f"    {line}")
-
-    return on_line
+    return [partial(_run_test, guests, module(test), test, must_run) for test in tests]

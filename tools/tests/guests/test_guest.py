@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -135,24 +134,6 @@ def test_user_mode_linux_gets_script_and_share(kernel: Kernel, tmp_path: Path) -
     assert Machine(None, native, {}, "kvm").accel() == "native"  # type: ignore[arg-type]
 
 
-def test_each_user_mode_linux_with_one_cpu_keeps_to_one_of_the_host(kernel: Kernel, tmp_path: Path) -> None:
-    native = user_mode(kernel, 'sleep 1; taskset -cp $$ >"$SHARE/output"; echo 0 >"$SHARE/status"')
-
-    def affinity(number: int, cpus: int) -> str:
-        out, lines = tmp_path / f"run-{number}", list[str]()
-        run_guest(
-            native, "nothing.sh", name="test", out=out, accel="native", timeout=20, cpus=cpus, on_line=lines.append
-        ).require_success()
-        return lines[0].rpartition(" ")[2]
-
-    here = sorted(os.sched_getaffinity(0))
-    with ThreadPoolExecutor(2) as pool:
-        seen = list(pool.map(affinity, range(2), (1, 1)))
-    assert sorted(seen) == sorted(str(cpu) for cpu in (here * 2)[:2])
-    own = subprocess.run(["sh", "-c", "taskset -cp $$"], capture_output=True, text=True, check=True).stdout
-    assert affinity(2, 2) == own.strip().rpartition(" ")[2]
-
-
 def test_a_guest_that_is_killed_prints_no_warning_about_that(kernel: Kernel, tmp_path: Path) -> None:
     cleans_up = """trap 'echo "BUG: sleeping in console_exit"; exit 1' TERM; echo $$ >"$PID"; echo "BUG: first"; """
     native = user_mode(kernel, cleans_up + "while :; do sleep 0.1; done")
@@ -204,23 +185,13 @@ def test_kvm_is_used_only_after_a_trial(
     assert machine.choose(kernel, None) == chosen
     (tmp_path / "env" / "bin" / "virtme-run").unlink()  # the result of the trial is kept
     assert machine.choose(kernel, None) == chosen
-    if not works:  # but not a failure, and not where KVM is wanted
+    if not works:  # a failure holds for a while, and not where KVM is wanted
         stand_in(monkeypatch, tmp_path, WORKS)
         assert machine.choose(kernel, None) == "tcg"
-        assert machine.choose(kernel, "kvm") == "kvm"
+        if "60" in body:
+            assert machine.choose(kernel, "kvm") == "kvm"
+        monkeypatch.setattr(machine, "FAILURE_HOLDS", -1.0)
         assert machine.choose(kernel, None) == "kvm"
-
-
-def test_a_failed_trial_of_kvm_is_repeated_after_a_while(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "kvm").touch()
-    monkeypatch.setattr(machine, "KVM", tmp_path / "kvm")
-    stand_in(monkeypatch, tmp_path, "exit 1")
-    assert machine.choose(kernel, None) == "tcg"
-    monkeypatch.setattr(machine, "FAILURE_HOLDS", -1.0)
-    stand_in(monkeypatch, tmp_path, WORKS)
-    assert machine.choose(kernel, None) == "kvm"
 
 
 def test_each_run_has_a_directory_and_the_last_ones_are_kept(tmp_path: Path) -> None:
@@ -266,9 +237,3 @@ def test_a_shell_knows_its_terminal(kernel: Kernel, tmp_path: Path, monkeypatch:
 def test_a_shell_needs_a_terminal(kernel: Kernel, tmp_path: Path) -> None:
     with pytest.raises(UserError):
         open_shell(kernel, out=tmp_path / "run", accel="tcg", inputs={}, env={})
-
-
-def test_memory_is_in_a_ram_disk_that_has_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guest, "SHARED_MEMORY", tmp_path)
-    assert guest._for_memory(tmp_path / "run", "1M") == str(tmp_path)
-    assert guest._for_memory(tmp_path / "run", "9999999G") == str(tmp_path / "run" / "tmp")

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from guests import make_tests, run_tests, stand_in
+from guests import make_tests, run_test, stand_in
 from small import AFTER, BEFORE, SOURCE, git, git_tree, make_target
 
 from dmcrypt_inline.commands.machines import machine_as_it_stands, make_machine
@@ -109,7 +109,7 @@ def test_the_edited_module_reaches_the_guest(
     built(request_of_small)
     (tree.path / SOURCE).write_text(EDITED)
     edited = f'grep -qx "{EDITED.strip()}" "$SHARE/input/modules/dm-crypt.ko" && word=ok; '
-    stand_in(monkeypatch, tmp_path, edited + run_tests(r"1..1\n${word:-not ok} 1 edited\n"))
+    stand_in(monkeypatch, tmp_path, edited + run_test(r"1..1\n${word:-not ok} 1 edited\n"))
     make_tests(tmp_path, monkeypatch)
     monkeypatch.setattr("dmcrypt_inline.guests.environment.run", lambda *_, **__: type("Said", (), {"output": ""}))
     assert suites.selftest(built(request_of_small), True, "series", ["dm-crypt/table"]) == Counts(1, 0, 0)

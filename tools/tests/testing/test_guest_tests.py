@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from guests import make_guests, make_kernel, make_tests, module, run_tests, stand_in
+from guests import make_guests, make_kernel, make_tests, module, run_test, stand_in
 
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.guests.kernel_log import find_warnings
-from dmcrypt_inline.kernels.build import USER_MODE, Kernel
+from dmcrypt_inline.kernels.build import Kernel
 from dmcrypt_inline.testing import files, guest_tests, mutants
 from dmcrypt_inline.testing.ktap import parse
 from dmcrypt_inline.trees.targets import DEFAULT, get_target
@@ -29,23 +29,6 @@ def give_mutants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
             (tmp_path / target / f"{name}.patch").write_text(f"Wrong.\n\nTrips: {tests}\n---\n")
 
     return give
-
-
-def test_warnings_belong_to_the_test_that_ran() -> None:
-    console = "boot\n[ 1.0] guest test: one\nBUG: first\n[ 2.0] guest test: two\nfine\nWARNING: second\n"
-    found = guest_tests.warnings_by_test(console, ["one", "two"])
-    assert {name: [each.first for each in some] for name, some in found.items()} == {
-        "": [],
-        "one": ["BUG: first"],
-        "two": ["WARNING: second"],
-    }
-
-
-def test_what_a_test_provokes_is_no_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "TESTS", tmp_path)
-    (tmp_path / "one.sh").write_text("#!/bin/sh\n# Provokes: BUG: f.rst\n# Provokes: other\n")
-    found = guest_tests.unprovoked(find_warnings("BUG: first\nBUG: second\n"), files.provoked("one"))
-    assert [warning.first for warning in found] == ["BUG: second"]
 
 
 @pytest.mark.parametrize(
@@ -71,45 +54,42 @@ def test_a_test_counts_for_what_it_did(
     assert result.found_defect == found_defect
 
 
-def test_tests_that_want_other_kernel_arguments_get_a_guest_of_their_own(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_test_has_the_guest_that_it_asks_for(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guests = make_guests(kernel, tmp_path, monkeypatch, r"1..1\nok 1 a\n")
-    make_tests(tmp_path, monkeypatch, {"one": "", "two": "# Kernel arguments: kmemleak=on\n", "three": ""})
-    results = guests.run(module(tmp_path, "series"), ["one", "two", "three"], 20.0)
-    assert [result.name for result in results] == ["one", "three", "two"]
-    booted = {name: (tmp_path / name / "console.log").read_text() for name in ("out", "out-from-two")}
-    assert "kmemleak=off" in booted["out"] and "kmemleak=on" not in booted["out"]
-    assert "kmemleak=on" in booted["out-from-two"] and "kmemleak=off" not in booted["out-from-two"]
-    assert all("cryptd_max_cpu_qlen=4" in text for text in booted.values())
+    asks = "# CPUs: 2\n# Kernel arguments: kmemleak=on\n# Provokes: BUG: f.rst\n"
+    make_tests(tmp_path, monkeypatch, {"one": asks, "two": ""})
+    body = run_test(r"1..1\nok 1 a\n")
+    stand_in(monkeypatch, tmp_path, f'{body}; echo "BUG: first"; echo "$all" >"$SHARE/results/all"')
+    for test, cpus, kmemleak, failed in (("one", 2, "on", 0), ("two", 1, "off", 1)):
+        own = replace(guests, out=tmp_path / test)
+        assert own.run(module(tmp_path, "series"), test, 20.0).counts.failed == failed
+        given = (tmp_path / test / "share" / "results" / "all").read_text()
+        assert f"--cpus {cpus} " in given
+        assert f"kmemleak={kmemleak} " in given
+        assert "cryptd_max_cpu_qlen=4" in given
 
 
-def test_a_guest_that_died_shows_its_last_lines_and_how_to_decode_traces(
+def test_a_guest_that_died_shows_its_last_lines(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dies = 'cd "$SHARE/results"; mkdir -p functional; : >functional/io.ktap; echo "guest test: functional/io"'
-    dies += "; echo Call Trace:"
     guests = make_guests(kernel, tmp_path, monkeypatch, "")
-    stand_in(monkeypatch, tmp_path, f"{dies}; echo out of memory")
+    dies = 'echo ok 1 a >"$SHARE/results/output.ktap"; echo "guest test: functional/io"; echo out of memory'
+    stand_in(monkeypatch, tmp_path, dies)
     lines: list[str] = []
-    mine = module(tmp_path, "series")
-    replace(guests, on_line=lines.append).run(mine, ["functional/io"], 20.0)
-    assert "console.log" in lines[0]
-    assert lines[-2] == "    out of memory"
-    script = kernel.source / "scripts" / "decode_stacktrace.sh"
-    command = f"{script} {kernel.objects}/vmlinux {kernel.source} {mine.path.parent}"
-    assert lines[-1].endswith(f"{command} <{tmp_path / 'out' / 'console.log'}")
+    result = replace(guests, on_line=lines.append).run(module(tmp_path, "series"), "functional/io", 20.0)
+    assert lines[-1] == "    out of memory"
+    assert (result.status, result.counts.failed) == (None, 2)
 
 
-@pytest.mark.parametrize(("mark", "silent"), [("silence", "one"), ("guest test: one", "two")])
-def test_a_kernel_that_does_not_write_to_its_console_is_an_error(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str, silent: str
+@pytest.mark.parametrize("console", ["", "BUG: at boot\nguest test: functional/io\n"])
+def test_a_guest_that_is_silent_or_warns_before_the_test_is_an_error(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, console: str
 ) -> None:
     guests = make_guests(kernel, tmp_path, monkeypatch, "")
-    stand_in(monkeypatch, tmp_path, run_tests(r"1..1\nok 1 a\n").replace("guest test: $test", mark))
-    make_tests(tmp_path, monkeypatch, {"one": "", "two": ""})
-    with pytest.raises(UserError, match=f"when {silent} started"):
-        guests.run(module(tmp_path, "series"), ["one", "two"], 20.0)
+    body = run_test(r"1..1\nok 1 a\n").replace('echo "guest test: $TEST"', f"printf '{console}'")
+    stand_in(monkeypatch, tmp_path, body)
+    with pytest.raises(UserError):
+        guests.run(module(tmp_path, "series"), "functional/io", 20.0)
 
 
 def test_only_what_is_executable_is_a_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +185,7 @@ def test_what_catches_a_mutant(
 ) -> None:
     report, file = parse(said), test.partition(":")[0]
     result = guest_tests.TestResult(file, report, report.exit_status, find_warnings(said))
-    monkeypatch.setattr(guest_tests.Guests, "run", lambda _self, _module, tests, _: [result][: tests == [file]])
+    monkeypatch.setattr(guest_tests.Guests, "run", lambda _self, _module, ran, _: result if ran == file else None)
     guests = make_guests(make_kernel(tmp_path), tmp_path, monkeypatch, "")
     tried = mutants.run_mutant(guests, module(tmp_path, "wrong"), test)
     assert (tried.counts.passed, tried.counts.failed) == (1, 0) if found else (0, 1)
@@ -220,16 +200,3 @@ def test_a_skip_of_what_could_have_run_is_a_failure(text: str, status: int) -> N
     assert (skipped.counts.failed, skipped.counts.skipped) == (0, 1)
     must = replace(skipped, must_run=True)
     assert must.counts.failed == 1
-
-
-def test_cpus_are_as_many_as_the_test_says_else_one_in_the_short_form(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    quick = make_guests(kernel, tmp_path, monkeypatch, "")
-    full, kvm = replace(quick, quick=False), replace(quick, accel="kvm")
-    native = replace(full, kernel=replace(kernel, arch=USER_MODE))
-    cpus = {
-        test: [guests.cpus(test) for guests in (quick, full, kvm, native)]
-        for test in ("dm-crypt/table", "functional/load", "functional/io")
-    }
-    assert cpus == {"dm-crypt/table": [1, 1, 2, 1], "functional/load": [2, 2, 2, 1], "functional/io": [1, 2, 2, 1]}

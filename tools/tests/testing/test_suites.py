@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guests import CRYPTSETUP, make_guests, make_machine, module, run_tests, stand_in
+from guests import CRYPTSETUP, make_machine, module, run_test, stand_in
 
 from dmcrypt_inline.common.counts import Counts
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.paths import build_dir
 from dmcrypt_inline.guests.kernel_log import find_warnings
 from dmcrypt_inline.guests.machine import Machine
-from dmcrypt_inline.kernels.build import USER_MODE, Kernel, Module
+from dmcrypt_inline.kernels.build import Kernel, Module
 from dmcrypt_inline.testing import files, guest_tests, results, suites
 from dmcrypt_inline.testing.known_failures import KnownFailures
 from dmcrypt_inline.testing.ktap import parse
@@ -47,7 +47,7 @@ def test_two_runs_at_the_same_time_get_their_own_verdicts(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fails_if_bad = 'sleep 0.5; if [ -e "$SHARE/input/modules/bad.ko" ]; then word="not ok"; number=1; fi; '
-    stand_in(monkeypatch, tmp_path, fails_if_bad + run_tests(r"1..1\n${word:-ok} 1 a\n", "${number:-0}"))
+    stand_in(monkeypatch, tmp_path, fails_if_bad + run_test(r"1..1\n${word:-ok} 1 a\n", "${number:-0}"))
 
     def run(name: str) -> int:
         both = replace(machine, modules={"given": replace(module(tmp_path, name), name="given")})
@@ -67,7 +67,7 @@ def test_a_run_stores_its_results_and_the_next_one_compares(
     assert {name: verdict for name, (verdict, _) in earlier.items()} == dict.fromkeys(tests, OK)
     with pytest.raises(UserError):
         failed_last(build_dir("linux-5.8"), "selftest")
-    stand_in(monkeypatch, tmp_path, run_tests(r"1..1\nnot ok 1 a\n", 1))
+    stand_in(monkeypatch, tmp_path, run_test(r"1..1\nnot ok 1 a\n", 1))
     assert suites.selftest(machine, True, "series", tests[:1]) == Counts(0, 1, 0)
     [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("not ok dm-crypt/table")]
     assert "(was ok, " in line
@@ -99,16 +99,12 @@ def test_a_commit_may_fail_as_the_base_until_a_commit_fixes_it(
 ) -> None:
     failing = {"base": "abz", "patch-01": "abcz", "patch-02": "bz", "patch-03": "az", "series": "bz"}
 
-    def run(
-        guests: guest_tests.Guests, module: Module, tests: list[str], _seconds: float
-    ) -> list[guest_tests.TestResult]:
+    def run(guests: guest_tests.Guests, module: Module, test: str, _seconds: float) -> guest_tests.TestResult:
         assert guests.any_driver
-        texts = {test: f"1..1\n{'not ' * (test in failing[module.name])}ok 1 it_holds\n" for test in tests}
-        reports = {test: parse(text) for test, text in texts.items()}
-        return [guest_tests.TestResult(test, each, each.exit_status, ()) for test, each in reports.items()]
+        report = parse(f"1..1\n{'not ' * (test in failing[module.name])}ok 1 it_holds\n")
+        return guest_tests.TestResult(test, report, report.exit_status, ())
 
     monkeypatch.setattr(guest_tests.Guests, "run", run)
-    monkeypatch.setattr(guest_tests.Guests, "boot_options", lambda *_: (1, ()))
     monkeypatch.setattr(suites, "kselftests", lambda: ["a", "b", "c", "z"])
     suites.bisect_check(replace(machine, modules={name: module(tmp_path, name) for name in failing}))
     found = verdicts("bisect")
@@ -117,20 +113,6 @@ def test_a_commit_may_fail_as_the_base_until_a_commit_fixes_it(
     assert [name for name in found if found[name] == "skip"] == [
         *("patch-01: a", "patch-01: b", "patch-01: z", "patch-02: b", "patch-02: z", "patch-03: z")
     ]
-
-
-@pytest.mark.parametrize("form", ["quick", "full"])
-def test_tests_are_divided_among_guests_by_their_boot_options(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
-) -> None:
-    guests = replace(make_guests(kernel, tmp_path, monkeypatch, PASSES), quick=form == "quick")
-    tests = files.kselftests()
-    jobs = suites._selftests(guests, module(tmp_path, "series"), tests)
-    boots = [guests.boot_options(test) for test in tests]
-    assert len(jobs) == sum(-(-boots.count(boot) // suites.PER_GUEST[form]) for boot in set(boots))
-    assert sorted(each.name for job in jobs for each in job() if each.counts.passed == 1) == tests
-    native = replace(guests, kernel=replace(kernel, arch=USER_MODE))
-    assert len(suites._selftests(native, module(tmp_path, "series"), tests)) == len(tests)
 
 
 def test_an_error_in_one_guest_ends_all(machine: Machine) -> None:
@@ -211,7 +193,7 @@ def test_only_what_a_kernel_lacks_may_fail(lacking: list[str], text: str, failed
 
 
 def test_a_test_of_cryptsetup_must_not_skip(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(monkeypatch, tmp_path, run_tests(r"1..0 # SKIP no mood\n", 4))
+    stand_in(monkeypatch, tmp_path, run_test(r"1..0 # SKIP no mood\n", 4))
     assert suites.of_cryptsetup(machine, CRYPTSETUP, True, files.cryptsetup_tests()) == Counts(0, 2, 2)
     assert verdicts("cryptsetup") == {"cryptsetup/options": NOT_OK, "cryptsetup_on_base/options": NOT_OK}
 
