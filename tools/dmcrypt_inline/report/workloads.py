@@ -46,7 +46,7 @@ def sections(results: Results) -> list[Section]:
 
 def _section(name: str, of: list[Group]) -> Section:
     title, text, metrics = WORKLOADS[name]
-    tables = []
+    tables = _compared(of, f"{metrics[0].title}, {metrics[0].unit}", partial(_value, metric=metrics[0]))
     for metric in metrics:
         tables += _compared(of, f"{metric.title} / {BASELINE}", partial(_ratio, metric=metric))
     if name == "W4":
@@ -55,6 +55,10 @@ def _section(name: str, of: list[Group]) -> Section:
         tables += _compared(of, f"{THROUGHPUT.title} / base in the same mode", _same_mode)
     drawn = [chart for metric in metrics for chart in _charts(of, metric)]
     return Section(f"{name}: {title}", text, drawn, [*tables, *(_detail(*each) for each in by_setting(of))])
+
+
+def _value(group: Group, cell: str, metric: Metric) -> str:
+    return quartiles(group.cells[cell].spread(metric))
 
 
 def _ratio(group: Group, cell: str, metric: Metric) -> str:
@@ -70,7 +74,9 @@ def _same_mode(group: Group, cell: str) -> str:
 
 
 def _compared(of: list[Group], caption: str, text: Callable[[Group, str], str]) -> list[Table]:
-    """Tables of a comparison: for each setting with several loads one with a column a load, and one for all others."""
+    """Tables of the `text` of each cell: one for each setting with several loads, with a column a load, one for all
+    others.
+    """
     tables, single = [], []
     for setting, found in by_setting(of):
         if len(found) == 1:
