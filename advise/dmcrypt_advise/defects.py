@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -45,15 +46,15 @@ class Defect:
     group: str
     symptom: str
     affected: str
-    flags: tuple[str, ...]
-    since: Version
-    also: tuple[Version, ...]
-    fixed: Version | None
-    stable: tuple[Version, ...]
-    commits: tuple[str, ...]
-    patch: str
-    takes: frozenset[str]
+    flags: Sequence[str]
+    since: str
     effect: str
+    also: Sequence[str] = ()
+    fixed: str = ""
+    stable: Sequence[str] = ()
+    commits: Sequence[str] = ()
+    patch: str = ""
+    takes: Sequence[str] = ()
 
     @property
     def title(self) -> str:
@@ -64,7 +65,7 @@ class Defect:
     @property
     def fixed_in(self) -> str:
         """All versions from which on upstream has the fix, as text."""
-        return ", ".join(version_text(it) for it in (*self.stable, *([self.fixed] if self.fixed else [])))
+        return ", ".join([*self.stable, self.fixed])
 
 
 def version_numbers(text: str) -> Version:
@@ -76,31 +77,10 @@ def version_numbers(text: str) -> Version:
     return tuple(numbers)
 
 
-def version_text(version: Version) -> str:
-    """The version as upstream writes it."""
-    return ".".join(map(str, version))
-
-
 @cache
 def known_defects() -> tuple[Defect, ...]:
     """All rows."""
-    return tuple(
-        Defect(
-            group=row["group"],
-            symptom=row["symptom"],
-            affected=row["affected"],
-            flags=tuple(row["flags"]),
-            since=version_numbers(row["since"]),
-            also=tuple(map(version_numbers, row.get("also", []))),
-            fixed=version_numbers(row["fixed"]) if "fixed" in row else None,
-            stable=tuple(map(version_numbers, row.get("stable", []))),
-            commits=tuple(row.get("commits", [])),
-            patch=row.get("patch", ""),
-            takes=frozenset(row.get("takes", [])),
-            effect=row["effect"],
-        )
-        for row in _data()["defect"]
-    )
+    return tuple(Defect(**row) for row in _data()["defect"])
 
 
 def newest_checked() -> str:
@@ -118,12 +98,15 @@ def is_affected(defect: Defect, version: Version, exact: bool = True) -> bool:
 
     A version that is not exact only names the oldest possible source: later dangerous defects may be in the kernel.
     """
-    if defect.fixed and version >= defect.fixed:
+    if defect.fixed and version >= version_numbers(defect.fixed):
         return False
-    began = version >= defect.since or (not exact and defect.effect == "stop")
-    began = began or any(version[:2] == it[:2] and version >= it for it in defect.also)
-    fixed = any(version[:2] == it[:2] and version >= it for it in defect.stable)
-    return began and not fixed
+    began = version >= version_numbers(defect.since) or (not exact and defect.effect == "stop")
+    return (began or _in_series(version, defect.also)) and not _in_series(version, defect.stable)
+
+
+def _in_series(version: Version, starts: Sequence[str]) -> bool:
+    """True if the version is one of `starts` or later in its stable series."""
+    return any(version[:2] == it[:2] and version >= it for it in map(version_numbers, starts))
 
 
 def patch_places(repository: Path) -> dict[str, list[str]]:
@@ -185,9 +168,9 @@ def _flags(defect: Defect) -> str:
 
 
 def _kernels(defect: Defect) -> str:
-    text = f"{version_text(defect.since)} and later"
+    text = f"{defect.since} and later"
     if defect.also:
-        text += f", {', '.join(map(version_text, defect.also))} and later of each series"
+        text += f", {', '.join(defect.also)} and later of each series"
     return f"{text}; fixed in {defect.fixed_in}" if defect.fixed else f"{text}; not fixed up to {newest_checked()}"
 
 

@@ -132,7 +132,9 @@ def _judge(found: MappingFacts, facts: Facts) -> Verdict:
     applying = _defects(found, facts)
     for defect, flag, text in applying:
         if defect.effect == "stop" and flag in good | present:
-            backported = not facts.kernel.exact and (defect.fixed or facts.kernel.version < defect.since)
+            backported = not facts.kernel.exact and (
+                defect.fixed or facts.kernel.version < defects.version_numbers(defect.since)
+            )
             unsure = backported or (found.driver is None and "async" in defect.takes)
             (doubted if unsure else refused).setdefault(flag, text)
         elif defect.effect == "useless" and flag in good:
@@ -219,7 +221,7 @@ def _defects(found: MappingFacts, facts: Facts) -> list[tuple[Defect, str, str]]
     return [
         (it, FLAG_NAMES.get(flag, ""), f"{it.title}; {_fix(it, facts)}")
         for it in defects.known_defects()
-        if it.effect != "document" and it.takes <= traits and defects.is_affected(it, version, exact)
+        if it.effect != "document" and traits.issuperset(it.takes) and defects.is_affected(it, version, exact)
         for flag in it.flags or ("",)
     ]
 
