@@ -170,7 +170,7 @@ def _flags(defect: Defect) -> str:
 def _kernels(defect: Defect) -> str:
     text = f"{defect.since} and later"
     if defect.also:
-        text += f", {', '.join(defect.also)} and later of each series"
+        text += f", {', '.join(defect.also)} and later in the same stable series"
     return f"{text}; fixed in {defect.fixed_in}" if defect.fixed else f"{text}; not fixed up to {newest_checked()}"
 
 
