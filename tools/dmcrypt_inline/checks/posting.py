@@ -77,12 +77,9 @@ def _patch_mails(queue: Queue) -> None:
     with _base_clone(tree, queue.log) as place:
         home = {"HOME": str(place.parent), "XDG_CONFIG_HOME": str(place.parent), "GIT_CONFIG_NOSYSTEM": "1"}
         send: list[str | Path] = ["git", "send-email", "--dry-run", "--no-thread", "--confirm=never", "--from", SENDER]
-        commit = queue.target.commit or None
         posting = Posting(SENDER, ("Tested-by: " + SENDER,))
         for thread in outbox.threads(tree):
-            whom = outbox.recipients(tree, thread.patches)
-            out = place.parent / thread.directory
-            mails = outbox.write(tree, thread, posting, whom, base_commit=commit, out=out)
+            mails = outbox.write(tree, thread, posting, place.parent / thread.directory)
             patches = mails[-len(thread.patches) :]
             if queue.target.is_kernel:
                 checkpatch(queue, patches)

@@ -71,24 +71,19 @@ def am(request: Request) -> int:
 
 
 def outbox(request: Request, sign: str, trailers: Sequence[str], version: int) -> int:
-    """The queue as mails below build/<target>/outbox, its selftests in outbox-selftests next to it."""
+    """Write the queue as mails to build/<target>/outbox, and its selftests to outbox-selftests."""
     target = request.target()
-    posting = outbox_stage.checked(Posting(sign, tuple(trailers), version))
+    posting = Posting(sign, tuple(trailers), version)
     applied = request.tree(target)
     log = log_dir(target.name) / "outbox.log"
-    commit = outbox_stage.base_commit_of(applied, log)
     for thread in outbox_stage.threads(applied):
-        whom = outbox_stage.recipients(applied, thread.patches)
         out = build_dir(target.name) / thread.directory
-        mails = outbox_stage.write(applied, thread, posting, whom, base_commit=commit, out=out)
-        say(f"{len(mails)} mails in {out}")
-        for word, addresses in (("to", whom.to), ("cc", whom.cc)):
-            for address in addresses:
-                say(f"  {word}: {address}")
+        mails = outbox_stage.write(applied, thread, posting, out)
+        say(f"{len(mails)} mails in {out}; their headers name the recipients")
         if posting.version > 1:
-            say(f"  say in {mails[0].name} what has changed since version {posting.version - 1}; nothing here knows")
-        say(f"  to look at it once more:  git send-email --dry-run --no-thread {out}/*.patch")
-    if not commit:
+            say(f"  add to {mails[0].name} the changes since version {posting.version - 1}")
+        say(f"  to look at them once more:  git send-email --dry-run --no-thread {out}/*.patch")
+    if not outbox_stage.base_commit_of(applied, log):
         say(f"no base-commit: give {target.variable}= a git tree that has the tag {target.tag}, or its files")
     if not has_files(target, applied.path, applied.base, log):
         say(f"the index lines are those of {applied.origin}; for those of {target.tag} give {target.variable}=")

@@ -3,72 +3,57 @@
 from __future__ import annotations
 
 import re
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from email.header import Header
 from email.utils import formataddr, parseaddr
 from pathlib import Path
 
 from ..common.errors import UserError
-from ..common.gitrepo import blob_id, git, resolve
+from ..common.gitrepo import git, resolve
 from ..common.paths import log_dir
+from ..common.progress import say
 from ..common.run import run
 from .mails import adds_selftests, parse_mail
 from .selftests import CONTEXT
 from .series import FORMAT, Tree, read_series
 
-UNSEEN = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"  # would end a line of a header, or has no place in a mail
-WORD, LABEL = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+", r"[A-Za-z0-9-]+"
-ADDRESS = rf"{WORD}(?:\.{WORD})*@{LABEL}(?:\.{LABEL})*"
-PERSON = re.compile(rf'\s*"?([^<>@"{UNSEEN}]*[^<>@"\s{UNSEEN}])"?\s*<({ADDRESS})>\s*')
-LIST = re.compile(ADDRESS)
-TRAILER = re.compile(rf"[A-Z][A-Za-z]*(-[A-Za-z]+)*: [^\s{UNSEEN}][^{UNSEEN}]*")
 STABLE = "stable@vger.kernel.org"
-WRITTEN = ".written"  # in the outbox: what the mails were when they were written
+SENDER = re.compile(r"[^<>@\"\x00-\x1f]+ <[!-;=?A-~]+@[!-;=?A-~]+>")
+TRAILER = re.compile(r"[A-Z][A-Za-z-]*: \S.*")
 
 
 @dataclass(frozen=True)
 class Posting:
-    """How to post: `sender` as "Name <address>", further trailers, the version (1 is not shown)."""
+    """How to post: the sender as "Name <address>", further trailers, the version (1 is not shown).
+
+    Raises UserError for a sender, a trailer or a version that no mail can have.
+    """
 
     sender: str
     trailers: tuple[str, ...] = ()
     version: int = 1
 
-
-@dataclass(frozen=True)
-class Recipients:
-    """Whom the mails are for, as in their headers: `to` maintainers, `cc` lists."""
-
-    to: tuple[str, ...]
-    cc: tuple[str, ...]
-
-
-def checked(posting: Posting) -> Posting:
-    """The posting, when mails can be made of it. Raises UserError that says what is wrong with it."""
-    if not PERSON.fullmatch(posting.sender):
-        raise UserError(
-            f"SIGN={posting.sender!r}: who sends, and signs off?\n"
-            '  give a name and an address (in ASCII): make outbox SIGN="Name <name@example.org>"\n'
-            "  a sign-off says that you may pass these patches on (see Documentation/process/submitting-patches.rst)"
-        )
-    for trailer in posting.trailers:
-        if not TRAILER.fullmatch(trailer):
-            raise UserError(f"TRAILER={trailer!r}: no trailer; expected something like 'Assisted-by: Name'")
-        if trailer.lower().startswith("signed-off-by:"):
-            raise UserError(f"TRAILER={trailer!r}: who signs off is who sends; give that as SIGN=")
-    if posting.version < 1:
-        raise UserError(f"VERSION={posting.version}: the first version is 1")
-    return posting
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        if not SENDER.fullmatch(self.sender):
+            raise UserError(
+                f'SIGN={self.sender!r} is no name and address: make outbox SIGN="Name <name@example.org>"\n'
+                "  a sign-off says that you may pass these patches on (Documentation/process/submitting-patches.rst)"
+            )
+        for trailer in self.trailers:
+            if not TRAILER.fullmatch(trailer) or trailer.lower().startswith("signed-off-by:"):
+                raise UserError(f"TRAILER={trailer!r}: give a line like 'Assisted-by: Name'; SIGN= adds Signed-off-by:")
+        if self.version < 1:
+            raise UserError(f"VERSION={self.version}: the first version is 1")
 
 
 @dataclass(frozen=True)
 class Thread:
-    """Patches that are posted together: `directory` is for their mails, `cover` the letter that leads them, if any.
+    """Patches that are posted together, and take the tree from `base` to `tip`.
 
-    They take the tree from `base` to `tip`.
+    `directory` is the name of their outbox, `cover` the letter that leads them (None: there is none).
     """
 
     directory: str
@@ -79,7 +64,7 @@ class Thread:
 
 
 def threads(tree: Tree) -> list[Thread]:
-    """The queue, and the selftests that it ends with. Raises UserError where they are not its end."""
+    """The queue, and the selftests at its end. Raises UserError where they are not at its end."""
     patches = read_series(tree.target)
     tests = [patch for patch in patches if adds_selftests(parse_mail(patch.read_text()))]
     own = patches[: len(patches) - len(tests)]
@@ -90,127 +75,102 @@ def threads(tree: Tree) -> list[Thread]:
     return [*found, Thread("outbox-selftests", None, tests, between, tree.series)] if tests else found
 
 
-def recipients(tree: Tree, patches: Sequence[Path]) -> Recipients:
-    """Whom the tree's own get_maintainer.pl names for all patches together; the target's list where it has none.
+def write(tree: Tree, thread: Thread, posting: Posting, out: Path) -> list[Path]:
+    """Write the thread's mails, as git format-patch makes them, into `out`; returns them in their order.
 
-    For a long-term kernel they get copies: the stable team takes patches, by Documentation/process/stable-kernel-rules.
+    Another directory there keeps the mails of earlier runs.
+    """
+    log = log_dir(tree.target.name) / "outbox.log"
+    name, address = _person(posting.sender)
+    env = {
+        "GIT_COMMITTER_NAME": name,
+        "GIT_COMMITTER_EMAIL": address,
+        "GIT_COMMITTER_DATE": f"{int(time.time())} +0000",
+    }
+    words: list[str | Path] = [*FORMAT, "--thread", "--from", "--signoff", *recipients(tree, thread.patches)]
+    words += ["--cover-letter"] if thread.cover else CONTEXT
+    words += [f"-v{posting.version}"] if posting.version > 1 else []
+    words += [f"--subject-prefix=PATCH {tree.target.tag.removeprefix('v')}.y"] if tree.target.long_term else []
+    letter = parse_mail(thread.cover.read_text()) if thread.cover else None
+    words += ["--rfc"] if letter and letter.tag.startswith("RFC") else []
+    tip = _commits(tree, thread, posting, env)
+    if out.is_dir() and any(out.iterdir()):
+        number = 1
+        while out.with_name(f"{out.name}.{number}").exists():
+            number += 1
+        say(f"the mails of the last run are now in {out.rename(out.with_name(f'{out.name}.{number}'))}")
+    git(tree.path, "format-patch", "-q", "-o", out, *words, f"{thread.base}..{tip}", log=log, env=env)
+    mails = sorted(out.iterdir())
+    if letter:
+        # git writes a subject and a body of its own there, and does not encode what stands for them.
+        subject = Header(letter.summary, header_name="Subject: [PATCH v1 00/00]").encode()
+        head = mails[0].read_text().partition("\n\n")[0].replace("*** SUBJECT HERE ***", subject)
+        head = re.sub("^From: .*", f"From: {formataddr((name, address))}", head, flags=re.M)
+        stat = git(tree.path, "diff", "--stat=72", "--summary", thread.base, thread.tip, log=log).output.rstrip()
+        # git's own --base would name the first commit of the tree, which nobody else has.
+        commit = base_commit_of(tree, log)
+        last = f"\nbase-commit: {commit}\n" if commit else ""
+        mails[0].write_text(f"{head}\n\n{letter.body.rstrip()}\n\n{stat}\n{last}")
+    return mails
+
+
+def recipients(tree: Tree, patches: Sequence[Path]) -> list[str]:
+    """The addresses for all mails, from the tree's get_maintainer.pl, as --to= and --cc= of git format-patch.
+
+    The patches of a long-term kernel go to the stable team, and in copy to the others.
     """
     script = tree.path / "scripts" / "get_maintainer.pl"
     if not script.is_file():
-        return Recipients(tree.target.kind.lists, ())
+        return [f"--to={each}" for each in tree.target.kind.lists]
     log = log_dir(tree.target.name) / "outbox.log"
-    words: list[str | Path] = ["perl", script, "--no-git", "--no-git-fallback", "--no-rolestats", "--no-roles"]
-    people = _addresses(run([*words, "--no-l", *patches], log=log, timeout=300, cwd=tree.path).output)
-    lists = _addresses(run([*words, "--no-m", "--no-r", *patches], log=log, timeout=300, cwd=tree.path).output)
-    if not people and not lists:
-        raise UserError(f"{script} names nobody for these patches\n  log: {log}")
+    found = {}
+    for kind, leave_out in (("people", ["--no-l"]), ("lists", ["--no-m", "--no-r"])):
+        words: list[str | Path] = [
+            "perl",
+            script,
+            "--no-git",
+            "--no-git-fallback",
+            "--no-rolestats",
+            "--no-roles",
+            *leave_out,
+            *patches,
+        ]
+        found[kind] = [line for line in run(words, log=log, timeout=300, cwd=tree.path).output.splitlines() if line]
     if tree.target.long_term:
-        return Recipients((STABLE,), (*people, *(each for each in lists if each not in (*people, STABLE))))
-    return Recipients(people, tuple(each for each in lists if each not in people))
+        found = {"people": [STABLE], "lists": [*found["people"], *found["lists"]]}
+    lists = [each for each in dict.fromkeys(found["lists"]) if each not in found["people"]]
+    return [
+        *(f"--to={formataddr(parseaddr(each))}" for each in found["people"]),
+        *(f"--cc={formataddr(parseaddr(each))}" for each in lists),
+    ]
 
 
-def _addresses(said: str) -> tuple[str, ...]:
-    """The addresses among what the script says: git may complain there of commits that the tree does not have."""
-    lines = [line.strip() for line in said.splitlines()]
-    return tuple(dict.fromkeys(line for line in lines if PERSON.fullmatch(line) or LIST.fullmatch(line)))
+def _person(text: str) -> tuple[str, str]:
+    """Name and address of "Name <address>", where the name may have commas."""
+    name, _, address = text.rpartition(" <")
+    return name, address.rstrip(">")
 
 
-def write(
-    tree: Tree, thread: Thread, posting: Posting, whom: Recipients, *, base_commit: str | None, out: Path
-) -> list[Path]:
-    """Write the thread's mails, as git format-patch makes them, into the directory `out`; returns them in their order.
+def _commits(tree: Tree, thread: Thread, posting: Posting, env: dict[str, str]) -> str:
+    """Commit the thread's patches again, with the trailers; returns the last commit, which is in no branch.
 
-    `base_commit` is that tag's commit, None where
-    nobody knows it. Raises UserError when `out` holds what was not written here, or was
-    edited since: it may be work.
-    """
-    sender = _person(checked(posting))
-    log = log_dir(tree.target.name) / "outbox.log"
-    if thread.cover and not thread.cover.is_file():
-        raise UserError(f"the queue of {tree.target.name} has no cover letter: {thread.cover}")
-    letter = thread.cover.read_text() if thread.cover else ""
-    now = int(time.time())
-    env = {"GIT_COMMITTER_NAME": sender[0], "GIT_COMMITTER_EMAIL": sender[1], "GIT_COMMITTER_DATE": f"{now} +0000"}
-    words: list[str | Path] = [*FORMAT, "--thread", "--from", "--signoff"]
-    words += ["--cover-letter"] if thread.cover else CONTEXT
-    words += ["--rfc"] if parse_mail(letter).tag.startswith("RFC") else []
-    words += [f"-v{posting.version}"] if posting.version > 1 else []
-    words += [f"--subject-prefix=PATCH {tree.target.tag.removeprefix('v')}.y"] if tree.target.long_term else []
-    words += [*(f"--to={_address(each)}" for each in whom.to), *(f"--cc={_address(each)}" for each in whom.cc)]
-    tip = _commits(tree, thread, posting, env, now)
-    with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as made:
-        git(tree.path, "format-patch", "-q", "-o", made, *words, f"{thread.base}..{tip}", log=log, env=env)
-        mails = {path.name: path.read_text() for path in sorted(Path(made).iterdir())}
-    if thread.cover:
-        first, body = next(iter(mails)), letter.partition("\n\n")[2].rstrip()
-        # git fills these two in, but does not encode them.
-        subject = Header(parse_mail(letter).summary, header_name="Subject: [PATCH v1 00/00]").encode()
-        head = mails[first].partition("\n\n")[0].replace("*** SUBJECT HERE ***", subject)
-        head = re.sub("^From: .*", f"From: {formataddr(sender)}", head, flags=re.M)
-        stat = git(tree.path, "diff", "--stat=72", "--summary", thread.base, thread.tip, log=log).output.rstrip()
-        # Not git's --base: the tree begins with a commit of its own, not the tag's.
-        base = f"\nbase-commit: {base_commit}\n" if base_commit else ""
-        mails[first] = f"{head}\n\n{body}\n\n{stat}\n{base}"
-    _replace(out, mails)
-    return [out / name for name in mails]
-
-
-def _commits(tree: Tree, thread: Thread, posting: Posting, env: Mapping[str, str], now: int) -> str:
-    """The thread's commits made again, of now and with further trailers; returns the last one, which is in no branch.
-
-    The project's own, by whoever the cover letter is from, are the sender's; those of all others stay theirs.
+    The sender becomes the author of the project's own patches. Those of other authors keep them.
     """
     log = log_dir(tree.target.name) / "outbox.log"
-    ours = parse_mail(tree.target.cover.read_text() if tree.target.cover.is_file() else "").author
+    cover = tree.target.cover
+    ours = parse_mail(cover.read_text()).author if cover.is_file() else ""
     trailers = [word for trailer in posting.trailers for word in ("--trailer", trailer)]
     tip = thread.base
-    commits = git(tree.path, "rev-list", "--reverse", f"{thread.base}..{thread.tip}", log=log).output.split()
-    for number, commit in enumerate(commits, 1):
-        said = git(tree.path, "log", "-1", "--format=%an%x00%ae%x00%B", commit, log=log).output
-        name, address, message = said.split("\0")
-        if f"{name} <{address}>" == ours:
-            name, address = _person(posting)
-        author = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address, "GIT_AUTHOR_DATE": f"{now + number} +0000"}
-        stdin = f"{message.strip()}\n".encode()
-        text = git(tree.path, "interpret-trailers", "--no-divider", *trailers, log=log, stdin=stdin).output
+    for commit in git(tree.path, "rev-list", "--reverse", f"{thread.base}..{thread.tip}", log=log).output.split():
+        said = git(tree.path, "log", "-1", "--format=%an <%ae>%n%B", commit, log=log).output
+        author, _, message = said.partition("\n")
+        name, address = _person(posting.sender if author == ours else author)
+        text = f"{message.strip()}\n".encode()
+        text = git(tree.path, "interpret-trailers", "--no-divider", *trailers, log=log, stdin=text).output.encode()
         again = ("commit-tree", f"{commit}^{{tree}}", "-p", tip)
-        tip = git(tree.path, *again, log=log, env={**env, **author}, stdin=text.encode()).output.strip()
+        authors = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address, "GIT_AUTHOR_DATE": env["GIT_COMMITTER_DATE"]}
+        tip = git(tree.path, *again, log=log, env={**env, **authors}, stdin=text).output.strip()
     return tip
-
-
-def _person(posting: Posting) -> tuple[str, str]:
-    """Name and address of a posting that was checked."""
-    found = PERSON.fullmatch(posting.sender)
-    assert found
-    return found[1], found[2]
-
-
-def _address(given: str) -> str:
-    """An address as it may stand in a header."""
-    name, address = parseaddr(given)
-    return formataddr((name, address)) if name else address
-
-
-def _replace(out: Path, mails: Mapping[str, str]) -> None:
-    """Put the mails where those of an earlier run may lie, if they are as that run left them."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise UserError(f"{out} is no directory, but the mails go into one of that name\n  move it away") from error
-    record = out / WRITTEN
-    known = record.read_bytes().decode(errors="replace").splitlines() if record.is_file() else []
-    there = [path for path in sorted(out.iterdir()) if path != record or not path.is_file()]
-    kept = [path.name for path in there if not path.is_file() or f"{blob_id(path)} {path.name}" not in known]
-    if kept:
-        raise UserError(
-            f"{out} holds mails that were edited, or files that are not ours: {', '.join(kept)}\n"
-            "  they would be lost. Move them away, or remove the directory, and run again"
-        )
-    for path in there:
-        path.unlink()
-    for name, text in mails.items():
-        (out / name).write_text(text)
-    record.write_text("".join(f"{blob_id(out / name)} {name}\n" for name in mails))
 
 
 def base_commit_of(tree: Tree, log: Path) -> str | None:
