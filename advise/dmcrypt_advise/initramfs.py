@@ -14,6 +14,8 @@ from .system import SECONDS, System
 # initramfs-tools; dracut and mkinitcpio; dracut's own part of the kernel's command line.
 CRYPTTABS = ("cryptroot/crypttab", "etc/crypttab", "etc/crypttab.initramfs")
 COMMAND_LINES = "etc/cmdline.d/"
+VERSIONS = ("usr/lib/dracut/dracut-", "lib/dracut/dracut-")
+INITRAMFS_TOOLS, DRACUT = "initramfs-tools", "dracut"
 PLACES = ("/boot/initrd.img-{}", "/boot/initramfs-{}.img", "/boot/initrd-{}")
 DAMAGED = (OSError, EOFError, ValueError, lzma.LZMAError, struct.error, zlib.error)
 PACKAGE = "/usr/lib/modules/{}/pkgbase"  # Arch Linux names the initramfs after the kernel's package
@@ -48,6 +50,13 @@ def find_initramfs(system: System, release: str) -> tuple[str, dict[str, str]]:
     return "", {}
 
 
+def builder(texts: dict[str, str]) -> str:
+    """The program that built the initramfs with these texts, "" if unknown."""
+    if CRYPTTABS[0] in texts:
+        return INITRAMFS_TOOLS
+    return DRACUT if any(name.startswith(VERSIONS) for name in texts) else ""
+
+
 def image_sections(image: bytes) -> dict[str, bytes]:
     """The sections of a unified kernel image (a PE/COFF program for the firmware), the first of each name.
 
@@ -67,7 +76,7 @@ def image_sections(image: bytes) -> dict[str, bytes]:
 
 
 def config_texts(packed: bytes) -> dict[str, str]:
-    """The crypttabs and command lines in an image: a sequence of archives, the last one compressed."""
+    """The crypttabs, command lines and version files in an image: a sequence of archives, the last one compressed."""
     found: dict[str, str] = {}
     at = 0
     while at < len(packed):
@@ -84,7 +93,7 @@ def _read(archive: bytes, at: int, found: dict[str, str]) -> int:
     """Read one archive from `at` on; returns its end."""
     for name, begin, end, after in _members(archive, at):
         at = after
-        if name in CRYPTTABS or name.startswith(COMMAND_LINES):
+        if name in CRYPTTABS or name.startswith((COMMAND_LINES, *VERSIONS)):
             found[name] = archive[begin:end].decode(errors="replace")
     return at
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .initramfs import DRACUT, INITRAMFS_TOOLS
 from .looking import MappingFacts
 from .mappings import FLAGS, OPTIONS, cryptsetup_options
 from .stored import CRYPTTAB_OPTIONS, CrypttabLine
@@ -103,10 +104,10 @@ def rebuild_command(found: MappingFacts) -> str:
         return ""
     if image.endswith(".efi"):
         return f"build {image} again with the tool that built it: mkinitcpio -P, dracut --force --uefi, kernel-install"
-    if "initramfs-linux" in image:
-        return "mkinitcpio -P"
-    if found.stored.by_initramfs_tools:
+    if found.stored.builder == INITRAMFS_TOOLS:
         return "update-initramfs -u"
+    if "initramfs-linux" in image:
+        return f"dracut --force {image}" if found.stored.builder == DRACUT else "mkinitcpio -P"
     return f"dracut --force {image}" if "initrd.img-" in image else "dracut --force"  # Debian's file name
 
 

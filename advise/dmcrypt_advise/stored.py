@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from . import disks, initramfs
-from .mappings import DISCARD, OPTIONS, Mapping
+from .mappings import DISCARD, FLAGS, OPTIONS, Mapping
 from .system import System
 
 CRYPTTAB = "/etc/crypttab"
@@ -15,6 +15,9 @@ CRYPTTABS = ("/etc/crypttab.initramfs", CRYPTTAB)  # mkinitcpio copies the first
 HEADER_OPTIONS = {header: option for option, (_, header, _) in OPTIONS.items()}
 CRYPTTAB_OPTIONS = {tab: option for option, (_, _, tab) in OPTIONS.items() if tab}
 CRYPTTAB_OPTIONS["allow-discards"] = DISCARD  # systemd has two names for it
+CRYPTDEVICE_OPTIONS = {tab: tab for tab in CRYPTTAB_OPTIONS if tab != "discard"} | {  # of mkinitcpio's encrypt hook
+    f"perf-{option}": OPTIONS[option][2] for option in FLAGS
+}
 FIELD = re.compile(r"\S+", re.ASCII)  # a field of crypttab: spaces other than those of ASCII belong to it
 
 
@@ -44,8 +47,8 @@ class StoredOptions:
     """Table options by place; None if the place does not exist or could not be read.
 
     `line`: the line of crypttab, whose path is `file`. `image`: the initramfs that opens the mapping, "" if none was
-    found; `by_initramfs_tools` built it. `unknown`: entries of the header that a change would damage, such as an
-    unfinished reencryption.
+    found, and `builder` the program that built it, if known. `unknown`: entries of the header that a change would
+    damage, such as an unfinished reencryption.
     """
 
     header: frozenset[str] | None = None
@@ -54,7 +57,7 @@ class StoredOptions:
     command_line: frozenset[str] | None = None
     in_image: frozenset[str] | None = None
     image: str = ""
-    by_initramfs_tools: bool = False
+    builder: str = ""
     unknown: str = ""
 
     @property
@@ -108,10 +111,10 @@ def parse_command_line(text: str, mapping: Mapping) -> tuple[frozenset[str] | No
     discards = False
     for word in text.split():
         key, _, value = word.partition("=")
-        if key == "cryptdevice":  # of mkinitcpio, whose options have two spellings
+        if key == "cryptdevice":
             device, name, options, *_ = f"{value}::".split(":")
             if name == mapping.name or mapping.uuid in device:
-                own = table_options(option.removeprefix("perf-").replace("_", "-") for option in options.split(","))
+                own = table_options(CRYPTDEVICE_OPTIONS.get(option, "") for option in options.split(","))
         if key == "rd.luks.allow-discards" and value.removeprefix("luks-") in ("", mapping.uuid):  # of dracut
             discards = True
         if key not in ("rd.luks.options", "luks.options"):
@@ -154,17 +157,28 @@ def stored_options(system: System, mapping: Mapping, image: tuple[str, dict[str,
     copies = [line for name in initramfs.CRYPTTABS for line in parse_crypttab(members.get(name, ""))]
     copy, line = _line_of(copies, mapping), lines[file]
     header, unknown = None, ""
-    commands = [system.read("/proc/cmdline") or ""]
-    commands += [text for name, text in members.items() if name.startswith(initramfs.COMMAND_LINES)]
+    commands = " ".join(
+        [
+            system.read("/proc/cmdline") or "",
+            *(text for name, text in members.items() if name.startswith(initramfs.COMMAND_LINES)),
+        ]
+    )
     detached = any(option.startswith("header=") for each in (line, copy) if each for option in each.options)
-    detached |= bool(re.search(rf"\bluks\.options=({mapping.uuid}=)?(\S*,)?header=", " ".join(commands)))
+    detached |= bool(re.search(rf"\bluks\.options=({mapping.uuid}=)?(\S*,)?header=", commands))
     if mapping.kind == "LUKS2" and not detached:  # with a detached header, one on the disk is out of date
         device = header_device(system, mapping)
         dump = system.ask(("cryptsetup", "luksDump", device), f"header of {mapping.name}") if device else None
         if dump is not None:
             flags, unknown, uuid = parse_dump(dump)
             header = flags if uuid == mapping.uuid else None  # another UUID: an old header
-    options, named = parse_command_line(" ".join(commands), mapping) if mapping.uuid else (None, False)
+    builder = initramfs.builder(members)
+    by_tools = bool(copy) and builder == initramfs.INITRAMFS_TOOLS  # which reads no options from the command line
+    options, named = (None, False)
+    if mapping.uuid and not by_tools:
+        options, named = parse_command_line(commands, mapping)
+        opens = re.search(rf"\brd\.luks\.uuid=(luks-)?{mapping.uuid}", commands)
+        if opens and re.search(r"\brd\.luks\.crypttab=(no|0)\b", commands):
+            line = copy = None
     return StoredOptions(
         header=header,
         line=line,
@@ -172,6 +186,6 @@ def stored_options(system: System, mapping: Mapping, image: tuple[str, dict[str,
         command_line=options if named or not (line or copy) else None,  # crypttab has precedence over general options
         in_image=copy.table_options if copy else None,
         image=place if copy else "",
-        by_initramfs_tools=initramfs.CRYPTTABS[0] in members,
+        builder=builder,
         unknown=unknown,
     )

@@ -385,12 +385,31 @@ def test_an_initramfs_with_an_old_crypttab_is_a_conflict(tmp_path: Path, name: s
         (f"cryptdevice=UUID={UUID}:a:allow-discards,no-read-workqueue quiet", {DISCARD, READ}, True),
         ("cryptdevice=PARTLABEL=x:root:perf-no_write_workqueue", {WRITE}, True),
         ("cryptdevice=/dev/sda2:root", set(), True),
+        ("cryptdevice=/dev/sda2:root:no_read_workqueue", set(), True),
         ("cryptdevice=/dev/sda2:other:discard", None, False),
     ],
 )
 def test_parse_command_line(text: str, words: set[str] | None, named: bool) -> None:
     output, by_name = stored.parse_command_line(text, mappings.Mapping("root", "dm-0", "LUKS2", UUID))
     assert (output if output is None else set(output), by_name) == (words, named)
+
+
+@pytest.mark.parametrize(
+    ("line", "options"),
+    [
+        (f"rd.luks.uuid=luks-{UUID} rd.luks.crypttab=no", set()),
+        ("rd.luks.crypttab=no", {DISCARD}),
+        (f"cryptdevice=UUID={UUID}:x", {DISCARD}),
+    ],
+)
+def test_the_options_of_places_that_nothing_reads_do_not_count(tmp_path: Path, line: str, options: set[str]) -> None:
+    system = machine(LAPTOP, tmp_path, {" ro quiet": f" ro {line}"})
+    (tmp_path / "boot").mkdir()
+    image = archive(**{"cryptroot/crypttab": f"{NAME} UUID={UUID} none luks,discard\n"})
+    if "cryptdevice" in line:
+        (tmp_path / "boot/initrd.img-6.1.0-28-amd64").write_bytes(image)
+    [found] = looking.look(system).mappings
+    assert found.stored.next_boot == frozenset(options)
 
 
 @pytest.mark.parametrize(
