@@ -87,7 +87,7 @@ def _change(system: System, found: MappingFacts, new: OptionState, flags: frozen
     calls = planning.refresh_calls(found, old, new)
     steps = planning.manual_steps(found, old, new, flags)
     if not calls:
-        raise AdviseError("\n    ".join([f"{name}: the header and the open mapping need no change", *steps]))
+        raise AdviseError("\n    ".join([f"{name}: this program can change nothing here", *steps]))
     texts = [join(call) for call in calls]
     also = new.active - old.active - flags
     notes = [f"this also activates what the header stores: {planning.option_list(also)}"] if also else []

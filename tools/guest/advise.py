@@ -111,11 +111,11 @@ def luks_format(device: str, *options: str) -> None:
 @contextmanager
 def listed(line: str) -> Iterator[None]:
     """A crypttab with one line, which must stay as it is."""
-    if line:
-        CRYPTTAB.write_text(f"# first\n{line}\n")
-    yield
-    if line:
+    CRYPTTAB.write_text(f"# first\n{line}\n")
+    try:
+        yield
         same("crypttab", f"# first\n{line}\n", CRYPTTAB.read_text())
+    finally:
         CRYPTTAB.unlink()
 
 
