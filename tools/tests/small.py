@@ -86,9 +86,9 @@ def make_queue(place: Path) -> Queue:
 
 
 def applied(target: Target, place: Path) -> Queue:
-    """The queue of a target, applied to a `git_tree`, with a log in `place`."""
+    """The queue of a target, applied to a `git_tree`."""
     tree = check_out_all(apply_series(target, prepare_base(target, git_tree(place / "linux", None))))
-    return Queue(target, tree, place / "log")
+    return Queue(target, lambda: tree)
 
 
 def committed(queue: Queue, path: str, text: str) -> Queue:
@@ -100,7 +100,7 @@ def committed(queue: Queue, path: str, text: str) -> Queue:
     git(tree.path, "commit", "-q", "-m", "more")
     head = git(tree.path, "rev-parse", "HEAD").strip()
     made = replace(tree, series=head, commits=(head,))
-    return replace(queue, tree=made)
+    return replace(queue, apply=lambda: made)
 
 
 def undone(queue: Queue, path: str, text: str) -> Queue:
@@ -108,4 +108,5 @@ def undone(queue: Queue, path: str, text: str) -> Queue:
     before = queue.applied().series
     wrong = committed(queue, path, text).applied()
     git(wrong.path, "checkout", "-q", before)
-    return replace(queue, tree=replace(wrong, series=before))
+    made = replace(wrong, series=before)
+    return replace(queue, apply=lambda: made)

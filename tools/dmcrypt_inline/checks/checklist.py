@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from ..common.counts import Counts
 from ..common.errors import UserError
 from ..common.gitrepo import git
 from ..common.host import install_commands, is_installed
+from ..common.paths import log_dir
 from ..common.progress import clock, say
 from ..trees.series import Tree, read_series
 from ..trees.targets import Target
@@ -41,25 +43,39 @@ class Check:
 
 @dataclass(frozen=True)
 class Queue:
-    """A queue's files, and the tree with the queue applied (None: it does not apply).
+    """A queue's files, and the tree with the queue applied, which is made when a check needs it.
 
-    `quick`: check only what `make test` checks. `kernel`: the tree whose kernels the driver is compiled for, if not
+    `quick`: check only what `make test` checks. `kernel`: the tree whose kernels the driver is compiled for, None for
     this queue's own.
     """
 
     target: Target
-    tree: Tree | None
-    log: Path
+    apply: Callable[[], Tree]
     quick: bool = False
-    kernel: Tree | None = None
+    kernel: Callable[[], Tree | None] = lambda: None
 
     def patches(self) -> list[Path]:
         """The patch files in order. Raises UserError when series and files disagree."""
         return read_series(self.target)
 
+    @cached_property
+    def log(self) -> Path:
+        """The log of these checks, which begins empty."""
+        path = log_dir(self.target.name) / "check.log"
+        path.unlink(missing_ok=True)
+        return path
+
+    @cached_property
+    def tree(self) -> Tree | UserError:
+        """The tree, or the reason why the queue does not apply."""
+        try:
+            return self.apply()
+        except UserError as error:
+            return error
+
     def applied(self) -> Tree:
         """The tree. Raises Skipped when the queue does not apply, because another check fails then."""
-        if self.tree is None:
+        if isinstance(self.tree, UserError):
             raise Skipped("the queue does not apply")
         return self.tree
 

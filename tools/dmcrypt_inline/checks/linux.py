@@ -101,13 +101,13 @@ def _driver_builds(queue: Queue, flavour: str) -> None:
     """Compile the driver with the complete queue applied, for one kernel."""
     tree = queue.applied()
     states = {"the complete queue": (tree.series, {tree.target.source, *tree.target.other_sources})}
-    fail_if(_new_diagnostics(queue, prepare_kernel(queue.kernel or tree, flavour), states))
+    fail_if(_new_diagnostics(queue, prepare_kernel(queue.kernel() or tree, flavour), states))
 
 
 def _each_builds(queue: Queue, flavour: str) -> None:
     """Compile the files that each patch changes. A changed header compiles every file that the queue changes."""
     tree = queue.applied()
-    prepared = prepare_kernel(queue.kernel or tree, flavour)
+    prepared = prepare_kernel(queue.kernel() or tree, flavour)
     changed = [each for each in queue.changed(*CODE, ".h") if not each[2].startswith(SELFTESTS)]
     code = {path for _, _, path in changed if path.endswith(CODE)} | {tree.target.source}
     if prepared.arch.name == USER_MODE.name:

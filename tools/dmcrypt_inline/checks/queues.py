@@ -6,83 +6,48 @@ import re
 import tempfile
 from pathlib import Path
 
-from ..common.counts import Counts
 from ..common.errors import UserError
 from ..common.gitrepo import git, known_authors
-from ..common.paths import log_dir
-from ..common.progress import say
-from ..trees.base import BaseTree, has_files
+from ..trees.base import has_files
 from ..trees.mails import adds_selftests, cover_problems, parse_mail, patch_problems
-from ..trees.series import Tree, apply_series
-from ..trees.targets import Target
-from .checklist import Check, Failed, Queue, Skipped, fail_if, run_checks
+from .checklist import Check, Failed, Queue, Skipped, fail_if
 from .cryptsetup import cryptsetup_checks
 from .documentation import documentation_checks
-from .linux import linux_checks, style_check
+from .linux import linux_checks
 from .posting import posting_checks
 from .sources import codespell, succeeds
 from .static_analysis import source_reading_checks
 
-APPLIES = "queue_applies_with_git_am"
 INDEX = re.compile(r"^index ([0-9a-f]+\.\.[0-9a-f]+)", re.M)
 
 
-def check(target: Target, base: BaseTree, env: Path, quick: bool, kernel: Tree | None = None) -> Counts:
-    """Run the checks of the target's queue; without the slow ones if `quick`."""
-    say(f"the queue of {target.name}:")
-    return run_checks(queue_checks(target, base, env, quick, kernel), quick)
-
-
-def check_mails(target: Target, base: BaseTree, env: Path) -> Counts:
-    """Run only the checks of a kernel queue's mails."""
-    say(f"the mails of {target.name}:")
-    queue, applies = _apply(target, base, True, None)
-    return run_checks([*_mail_checks(queue, applies, env), style_check(queue)])
-
-
-def queue_checks(target: Target, base: BaseTree, env: Path, quick: bool, kernel: Tree | None = None) -> list[Check]:
-    """Return all checks of the target's queue. `env` is the Python environment; for `kernel` see Queue."""
-    return _all_checks(*_apply(target, base, quick, kernel), env)
-
-
-def check_names(target: Target) -> list[str]:
-    """The names of the target's checks."""
-    nothing = Queue(target, None, Path())
-    return [check.name for check in _all_checks(nothing, Check(APPLIES, nothing.applied), Path())]
-
-
-def _all_checks(queue: Queue, applies: Check, env: Path) -> list[Check]:
+def queue_checks(queue: Queue, env: Path) -> list[Check]:
+    """All checks of a queue. `env` is the Python environment."""
     of_kernels = (linux_checks, source_reading_checks, documentation_checks)
     kind = of_kernels if queue.target.is_kernel else (cryptsetup_checks,)
     return [
-        *_mail_checks(queue, applies, env),
+        *mail_checks(queue, env),
         *(check for checks_of in kind for check in checks_of(queue)),
         *posting_checks(queue),
     ]
 
 
-def _apply(target: Target, base: BaseTree, quick: bool, kernel: Tree | None) -> tuple[Queue, Check]:
-    """Apply the queue; return it with the check that fails if it does not apply."""
-    log = log_dir(target.name) / "check.log"
-    log.unlink(missing_ok=True)
-    tree, problems = None, []
-    try:
-        tree = apply_series(target, base)
-    except UserError as error:
-        problems = [str(error)]
-    return Queue(target, tree, log, quick, kernel), Check(APPLIES, lambda: fail_if(problems))
-
-
-def _mail_checks(queue: Queue, applies: Check, env: Path) -> list[Check]:
+def mail_checks(queue: Queue, env: Path) -> list[Check]:
+    """The checks of a queue's mails."""
     return [
         Check("series_and_patch_files_agree", queue.patches),
         Check("patches_are_proper_mails", lambda: _mails(queue)),
         Check("cover_letter_lists_the_patches", lambda: _cover(queue)),
         Check("patches_and_cover_letter_are_spelled_right", lambda: _spelling(queue, env)),
-        applies,
+        Check("queue_applies_with_git_am", lambda: _applies(queue)),
         Check("index_lines_are_true", lambda: _index_lines(queue)),
         Check("patches_add_no_whitespace_errors", lambda: _whitespace(queue)),
     ]
+
+
+def _applies(queue: Queue) -> None:
+    if isinstance(queue.tree, UserError):
+        raise queue.tree
 
 
 def _mails(queue: Queue) -> None:

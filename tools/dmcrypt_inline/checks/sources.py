@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pip._internal.models.index import PyPI
-
 from ..common.paths import BUILD, REPO, TOOLS
 from ..common.run import run
 from ..trees.targets import TARGETS
@@ -47,11 +45,6 @@ def source_checks(env: Path, log: Path) -> list[Check]:
         Check("no_registry_host_is_named", lambda: _no_hosts(log)),
         Check("no_path_of_this_machine_is_named", _no_paths),
     ]
-
-
-def source_check_names() -> list[str]:
-    """The names of these checks."""
-    return [check.name for check in source_checks(Path(), Path())]
 
 
 def sources() -> list[Path]:
@@ -131,6 +124,8 @@ def _no_hosts(log: Path) -> None:
 
     The settings are read because the names must not be written here.
     """
+    from pip._internal.models.index import PyPI  # noqa: PLC0415  (the system's Python may lack pip)
+
     settings = run([sys.executable, "-m", "pip", "config", "list"], log=log, timeout=60).output
     sites = re.findall(r"index-url='(\S+)'", settings)
     if shutil.which("apt-get"):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
 
 from ..bench import sectors
 from ..bench.plans import PLANS
-from ..checks.queues import check_names
-from ..checks.sources import source_check_names
+from ..checks.checklist import Queue
+from ..checks.queues import queue_checks
+from ..checks.sources import source_checks
 from ..common.host import GROUPS, install_commands, is_installed
 from ..common.jobs import jobs
 from ..common.progress import say
@@ -36,8 +39,10 @@ def show(request: Request) -> int:
         say(f"  {target.name:20}{target.upstream} {target.tag}, {patches} patches; {target.variable}=")
     _columns("tests (make selftest TEST=)", _by_suite([*kselftests(), *cryptsetup_tests()]))
     _columns("mutants (make mutants TEST=)", _once({each.name: [it.name for it in mutants(each)] for each in KERNELS}))
-    checks = {"sources": source_check_names()}
-    checks |= {target.name: check_names(target) for target in TARGETS.values()}
+    checks = {"sources": [check.name for check in source_checks(Path(), Path())]}
+    for target in TARGETS.values():
+        queue = Queue(target, partial(request.tree, target))
+        checks[target.name] = [check.name for check in queue_checks(queue, Path())]
     _columns("checks (make check CHECK=)", _once(checks))
     _columns("package scenarios (make package-test TEST=)", {"": SCENARIOS})
     _columns("plans (make bench PLAN=)", {"": PLANS, "with ACCEL=native": sectors.NATIVE_PLANS})

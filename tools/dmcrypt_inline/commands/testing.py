@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
-from ..checks.checklist import run_checks
-from ..checks.queues import check as check_queue
-from ..checks.queues import check_mails, check_names, queue_checks
-from ..checks.sources import source_check_names, source_checks
+from ..checks.checklist import Check, Queue, run_checks
+from ..checks.linux import style_check
+from ..checks.queues import mail_checks, queue_checks
+from ..checks.sources import source_checks
 from ..common.counts import Counts, total
 from ..common.errors import UserError
 from ..common.host import ensure_packages, enter_python_env, install_packages, python_env
@@ -40,23 +41,23 @@ Parts = dict[str, Callable[[], Counts]]
 def check(request: Request, only: str) -> int:
     """Run the checks that need no guest; status 1 when one failed."""
     targets, wanted = request.targets(), only.split()
-    known = {*source_check_names(), *(name for target in targets for name in check_names(target))}
-    if unknown := sorted({*wanted} - known):
+    if unknown := sorted({*wanted} - {each.name for each in _every_check(targets, request, Path())}):
         raise UserError(f"there is no check {', '.join(unknown)} for these targets; make list shows all")
     install_packages("base", "check", "coccinelle", "slow", *_build_packages(targets))
-    _make_trees(targets, request)
     if wanted:
-        return _close(_some_checks(targets, request, wanted))
+        every = _every_check(targets, request, python_env())
+        return _close(run_checks([each for each in every if each.name in wanted]))
+    _make_trees(targets, request)
     results = run_parts(_checks(targets, request, quick=False), {})
     return _close(total([each.counts for each in results]))
 
 
-def _some_checks(targets: Sequence[Target], request: Request, wanted: Sequence[str]) -> Counts:
-    """Run the checks of these names, of the sources and of each queue."""
-    checks = source_checks(python_env(), BUILD / "check.log")
+def _every_check(targets: Sequence[Target], request: Request, env: Path) -> list[Check]:
+    """All checks of the sources and of each queue. `env` is the Python environment."""
+    checks = source_checks(env, BUILD / "check.log")
     for target in targets:
-        checks += queue_checks(target, request.base(target), python_env(), False, _kernel_of(target, request))
-    return run_checks([each for each in checks if each.name in wanted])
+        checks += queue_checks(_queue(target, request), env)
+    return checks
 
 
 def test(request: Request, exclude: str, failed: bool) -> int:
@@ -150,11 +151,18 @@ def _make_trees(targets: Sequence[Target], request: Request) -> None:
 
 
 def _check(target: Target, request: Request, quick: bool) -> Counts:
-    return check_queue(target, request.base(target), python_env(), quick, _kernel_of(target, request))
+    say(f"the queue of {target.name}:")
+    return run_checks(queue_checks(_queue(target, request, quick), python_env()), quick)
 
 
 def _check_mails(target: Target, request: Request) -> Counts:
-    return check_mails(target, request.base(target), python_env())
+    say(f"the mails of {target.name}:")
+    queue = _queue(target, request)
+    return run_checks([*mail_checks(queue, python_env()), style_check(queue)])
+
+
+def _queue(target: Target, request: Request, quick: bool = False) -> Queue:
+    return Queue(target, partial(request.tree, target), quick, partial(_kernel_of, target, request))
 
 
 def _build_cryptsetup(request: Request) -> Counts:

@@ -38,7 +38,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("autoconf", "automake", "autopoint", "gcc", "libtoolize", "make", "msgfmt", "pkg-config"),
         *("blkid/blkid.h", "json-c/json.h", "libdevmapper.h", "openssl/evp.h", "popt.h", "stdlib.h", "uuid/uuid.h"),
     ),
-    "check": ("git", "git-send-email", "Mail::Address", "perl", "quilt", "rsync", "shellcheck", "sparse"),
+    "check": ("git", "git-send-email", "Mail::Address", "perl", "quilt", "shellcheck", "sparse"),
     "coccinelle": ("libpython3.so", "spatch"),
     "slow": ("arm-linux-gnueabi-gcc", "clang-19", "s390x-linux-gnu-gcc"),
     "guest": (

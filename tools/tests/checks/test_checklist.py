@@ -27,12 +27,6 @@ def test_a_missing_program_fails_and_names_its_package(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr("dmcrypt_inline.checks.checklist.GIT_COMMANDS", "/nowhere")
-    check = Check("a", lambda: None, needs=("quilt", "spatch", "git-send-email"))
-    assert run_checks([check]) == Counts(0, 1, 0)
-    lines = capsys.readouterr().out.splitlines()[1:]
-    assert [(line.split()[0], line.split()[-1].strip(")")) for line in lines] == [
-        ("quilt", "quilt"),
-        ("spatch", "coccinelle"),
-        ("git-send-email", "git-email"),
-    ]
+    monkeypatch.setattr("dmcrypt_inline.common.host.MORE_PATHS", ())
+    assert run_checks([Check("a", lambda: None, needs=("quilt", "spatch"))]) == Counts(0, 1, 0)
+    assert "coccinelle quilt" in capsys.readouterr().out

@@ -41,7 +41,8 @@ def changed(queue: Queue, path: str, base: str | None, series: str) -> Queue:
     """The queue with these texts of a file before and after its one patch."""
     before = queue if base is None else committed(queue, path, base)
     after = committed(before, path, series)
-    return replace(after, tree=replace(after.applied(), base=before.applied().series))
+    made = replace(after.applied(), base=before.applied().series)
+    return replace(after, apply=lambda: made)
 
 
 def findings(queue: Queue) -> str:
@@ -96,10 +97,10 @@ def test_a_sparse_that_reports_nothing_fails(queue: Queue, tmp_path: Path, outpu
     ],
 )
 def test_other_files_are_compiled(queue: Queue, path: str, text: str) -> None:
-    base = queue.applied().base
-    queue = changed(committed(queue, SOURCE, BASE + WARNS.format(2)), path, None, text)
+    after = changed(committed(queue, SOURCE, BASE + WARNS.format(2)), path, None, text).applied()
+    made = replace(after, base=queue.applied().base)
     with pytest.raises(Failed, match=r"warning: no good$"):
-        linux._each_builds(replace(queue, tree=replace(queue.applied(), base=base)), "fast")
+        linux._each_builds(replace(queue, apply=lambda: made), "fast")
 
 
 def test_user_mode_linux_does_not_compile_x86_files(

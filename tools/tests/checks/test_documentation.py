@@ -30,7 +30,8 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Queue:
     made = make_queue(tmp_path)
     for path, text in (("Documentation/dm/index.rst", ""), (TEXT, "BAD one\n"), ("Makefile", BUILD)):
         base = committed(made, path, text).applied().series
-    return replace(made, tree=replace(made.applied(), base=base))
+    tree = replace(made.applied(), base=base)
+    return replace(made, apply=lambda: tree)
 
 
 def test_new_warnings_fail(queue: Queue) -> None:

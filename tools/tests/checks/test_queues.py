@@ -10,10 +10,12 @@ import pytest
 from small import MISSPELLED, SOURCE, applied, git, git_tree, make_target
 
 from dmcrypt_inline.checks import posting, queues
-from dmcrypt_inline.checks.checklist import Check, Failed, Queue, Skipped
+from dmcrypt_inline.checks.checklist import Failed, Queue, Skipped, run_checks
 from dmcrypt_inline.common import gitrepo
+from dmcrypt_inline.common.counts import Counts
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.trees.base import prepare_base
+from dmcrypt_inline.trees.series import apply_series
 from dmcrypt_inline.trees.targets import TOOL, Target
 
 COVER = "From: A <a@host.example>\nSubject: [PATCH 0/1] dm crypt: x\n\n 1  dm crypt: bump the version\n Not tested: x\n"
@@ -41,7 +43,7 @@ def edit(target: Target, old: str, new: str) -> None:
 
 def run(name: str, queue: Queue) -> None:
     """Run one check of the queue."""
-    [found] = [each for each in queues._all_checks(queue, Check("", str), Path(sys.prefix)) if each.name == name]
+    [found] = [each for each in queues.queue_checks(queue, Path(sys.prefix)) if each.name == name]
     found.call()
 
 
@@ -72,7 +74,8 @@ def test_a_defect_in_a_patch_fails(queue: Queue, name: str, old: str, new: str, 
 def test_a_queue_that_does_not_apply_fails(target: Target, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     edit(target, "-int version = 21;", "-int version = 20;")
     base = prepare_base(target, git_tree(tmp_path / "linux", None))
-    assert queues.check_mails(target, base, Path(sys.prefix)).failed == 1
+    queue = Queue(target, lambda: apply_series(target, base))
+    assert run_checks(queues.mail_checks(queue, Path(sys.prefix))) == Counts(passed=4, failed=1, skipped=2)
     assert "not ok queue_applies_with_git_am" in capsys.readouterr().out
 
 
@@ -100,14 +103,15 @@ def test_defects_in_the_cover_letter_fail(queue: Queue) -> None:
 def test_mails_that_git_am_applies_otherwise_fail(queue: Queue, target: Target) -> None:
     target = replace(target, kind=replace(TOOL, lists=("list@host.example",)))
     tree = replace(queue.applied(), target=target)
-    queue = replace(queue, target=target, tree=tree)
+    queue = replace(queue, target=target, apply=lambda: tree)
     posting._patch_mails(queue)
     # git am takes a diff in the message for the patch.
     more = "diff --git a/new.c b/new.c\nnew file mode 100644\n--- /dev/null\n+++ b/new.c\n@@ -0,0 +1 @@\n+int new;\n"
     git(tree.path, "commit", "-q", "--amend", "-m", f"dm crypt: x\n\nA diff:\n\n{more}")
     head = git(tree.path, "rev-parse", "HEAD").strip()
+    other = replace(tree, series=head, commits=(head,))
     with pytest.raises(Failed):
-        posting._patch_mails(replace(queue, tree=replace(tree, series=head, commits=(head,))))
+        posting._patch_mails(replace(queue, apply=lambda: other))
 
 
 def test_missing_abi_numbers_fail(queue: Queue, target: Target) -> None:

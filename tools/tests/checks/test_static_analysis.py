@@ -57,7 +57,7 @@ def test_new_findings_of_coccinelle_fail(queue: Queue, before: str, after: str, 
     base = committed(queue, SOURCE, before).applied().series
     tree = replace(committed(queue, SOURCE, after).applied(), base=base)
     try:
-        static_analysis._coccinelle(replace(queue, tree=tree))
+        static_analysis._coccinelle(replace(queue, apply=lambda: tree))
         found = []
     except Failed as failed:
         found = re.findall(r"^seven\.cocci: dm-crypt\.c:(\d+)", str(failed), re.M)

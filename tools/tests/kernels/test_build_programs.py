@@ -132,18 +132,19 @@ def test_a_version_is_what_the_program_says() -> None:
         stage.parse_version("Segmentation fault\n")
 
 
-def queue(made: Tree, tmp_path: Path) -> Queue:
-    return Queue(made.target, made, tmp_path / "log")
+def queue(made: Tree) -> Queue:
+    return Queue(made.target, lambda: made)
 
 
 def test_a_patch_without_a_new_warning_passes(tmp_path: Path) -> None:
     moved = "\n\n" + OLD  # the old warning on another line
-    cryptsetup._each_builds(queue(tree(tmp_path, CHANGED, moved), tmp_path))
+    cryptsetup._each_builds(queue(tree(tmp_path, CHANGED, moved)))
 
 
 def test_only_what_a_patch_changes_is_compiled_again(tmp_path: Path) -> None:
-    cryptsetup._each_builds(queue(tree(tmp_path, CHANGED), tmp_path))
-    log = (tmp_path / "log").read_text()
+    made = queue(tree(tmp_path, CHANGED))
+    cryptsetup._each_builds(made)
+    log = made.log.read_text()
     assert (log.count(" -c -o main.o main.c"), log.count(" -c -o old.o old.c")) == (2, 1)
 
 
@@ -164,4 +165,4 @@ def test_a_patch_that_adds_a_warning_or_breaks_the_build_fails(
     tmp_path: Path, main: str, old: str, expected: str
 ) -> None:
     with pytest.raises(Failed, match=expected):
-        cryptsetup._each_builds(queue(tree(tmp_path, main, old), tmp_path))
+        cryptsetup._each_builds(queue(tree(tmp_path, main, old)))
