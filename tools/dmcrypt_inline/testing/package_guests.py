@@ -54,89 +54,77 @@ CASE = re.compile(r"^(not )?ok: (.*)$", re.M)
 
 @dataclass(frozen=True)
 class Boot:
-    """One boot of the machine: the steps of tools/guest/package.sh that run in it.
+    """One boot of the machine: the steps of tools/guest/package.sh that run in it, separated by blanks.
 
     `kernel`: the start of the kernel's name (default: the newest kernel, as boot loaders do). `secure`: Secure Boot is
     on, where the system is made for it.
     """
 
-    steps: tuple[str, ...]
+    steps: str
     kernel: str = ""
     secure: bool = True
 
     @property
-    def cut(self) -> bool:
-        """The boot ends with a power cut."""
-        return self.steps[-1].startswith("cut_")
+    def cut(self) -> str:
+        """The step that a power cut ends, or ""."""
+        last = self.steps.split()[-1]
+        return last if last.startswith("cut_") else ""
 
     @property
     def locked_out(self) -> bool:
         """The root stays closed, because the kernel does not know the key that signed dm-crypt."""
-        return self.steps == ("locked_out",)
+        return self.steps == "locked_out"
 
 
-@dataclass(frozen=True)
-class Scenario:
-    """A newly installed system, and its boots."""
-
-    system: str
-    boots: tuple[Boot, ...]
+def _boots(*boots: str | Boot) -> tuple[Boot, ...]:
+    return tuple(boot if isinstance(boot, Boot) else Boot(boot) for boot in boots)
 
 
-def _trixie(*boots: Boot) -> Scenario:
-    return Scenario("trixie", boots)
-
-
-def _power_cut(where: str, *then: str) -> Scenario:
-    """A power cut at one place; the steps `then` check the next boot, in which the installation goes on."""
-    return _trixie(Boot((f"cut_{where}",)), Boot((*then, "go_on")), Boot(("patched",)))
-
-
-INSTALL = Boot(("install",))
-INSTALLED_AND_REMOVED = (INSTALL, Boot(("patched", "remove")), Boot(("original",)))
+# A newly installed system, and its boots. After a power cut the installation goes on.
+INSTALLED_AND_REMOVED = _boots("install", "patched remove", "original")
 SCENARIOS = {
-    "installed_and_removed": _trixie(*INSTALLED_AND_REMOVED),
-    "kselftests_pass": _trixie(INSTALL, Boot(("patched", "kselftests"))),
-    "build_fails": _trixie(INSTALL, Boot(("patched", "broken")), Boot(("original",))),
-    "boot_is_full": _trixie(Boot(("full",)), Boot(("original",))),
-    "original_cannot_be_put_back": _trixie(Boot(("install", "unfinished")), Boot(("original",))),
-    "power_cut_while_building": _power_cut("building", "original"),
-    "power_cut_when_placed": _power_cut("placed", "original", "left_placed"),
-    "power_cut_while_initramfs_is_made": _power_cut("initramfs", "original", "left_initramfs"),
-    "power_cut_when_initramfs_is_replaced": _power_cut("replaced", "patched"),
-    "interrupted_while_original_returns": _trixie(INSTALL, Boot(("patched", "interrupted")), Boot(("original",))),
-    "kernels_arrive": _trixie(
-        Boot(("install", "early")),
-        Boot(("original", "running")),
-        Boot(("patched", "series")),
-        Boot(("patched",)),
-        Boot(("patched",), "6.12"),
+    "installed_and_removed": ("trixie", INSTALLED_AND_REMOVED),
+    "kselftests_pass": ("trixie", _boots("install", "patched kselftests")),
+    "build_fails": ("trixie", _boots("install", "patched broken", "original")),
+    "boot_is_full": ("trixie", _boots("full", "original")),
+    "original_cannot_be_put_back": ("trixie", _boots("install unfinished", "original")),
+    "power_cut_while_building": ("trixie", _boots("cut_building", "original go_on", "patched")),
+    "power_cut_when_placed": ("trixie", _boots("cut_placed", "original left_placed go_on", "patched")),
+    "power_cut_while_initramfs_is_made": (
+        "trixie",
+        _boots("cut_initramfs", "original left_initramfs go_on", "patched"),
     ),
-    "unknown_kernels_arrive": _trixie(INSTALL, Boot(("patched", "unknown")), Boot(("original",))),
-    "next_version_arrives": _trixie(INSTALL, Boot(("patched", "upgrade")), Boot(("original", "data_only"))),
-    "installed_and_removed_with_dracut": Scenario("trixie-dracut", INSTALLED_AND_REMOVED),
-    "installed_and_removed_on_bookworm": Scenario("bookworm", INSTALLED_AND_REMOVED),
-    "secure_boot": Scenario(
+    "power_cut_when_initramfs_is_replaced": ("trixie", _boots("cut_replaced", "patched go_on", "patched")),
+    "interrupted_while_original_returns": ("trixie", _boots("install", "patched interrupted", "original")),
+    "kernels_arrive": (
+        "trixie",
+        _boots("install early", "original running", "patched series", "patched", Boot("patched", kernel="6.12")),
+    ),
+    "unknown_kernels_arrive": ("trixie", _boots("install", "patched unknown", "original")),
+    "next_version_arrives": ("trixie", _boots("install", "patched upgrade", "original data_only")),
+    "installed_and_removed_with_dracut": ("trixie-dracut", INSTALLED_AND_REMOVED),
+    "installed_and_removed_on_bookworm": ("bookworm", INSTALLED_AND_REMOVED),
+    "secure_boot": (
         "trixie-secure",
-        (
-            Boot(("lockdown", "refused")),
-            Boot(("lockdown", "enrolled")),
-            Boot(("lockdown", "patched", "series")),
-            Boot(("lockdown", "patched", "remove")),
-            Boot(("lockdown", "original")),
+        _boots(
+            "lockdown refused",
+            "lockdown enrolled",
+            "lockdown patched series",
+            "lockdown patched remove",
+            "lockdown original",
         ),
     ),
-    "secure_boot_is_turned_on_later": Scenario(
+    "secure_boot_is_turned_on_later": (
         "trixie-secure",
-        (
-            Boot(("install", "unknown_key"), secure=False),
-            Boot(("locked_out",)),
-            Boot(("patched", "imported"), secure=False),
-            Boot(("lockdown", "patched")),
+        _boots(
+            Boot("install unknown_key", secure=False),
+            "locked_out",
+            Boot("patched imported", secure=False),
+            "lockdown patched",
         ),
     ),
-    "advice": _trixie(Boot(("layers", "advice"))),
-    "advice_with_dracut": Scenario("trixie-dracut", (Boot(("advice",)),)),
+    "advice": ("trixie", _boots("layers advice")),
+    "advice_with_dracut": ("trixie-dracut", _boots("advice")),
 }
 
 
@@ -144,13 +132,13 @@ def run_scenarios(package: Path, names: Sequence[str]) -> Counts:
     """Run the scenarios of these names (none given: all). Raises UserError for an unknown one."""
     if unknown := [name for name in names if name not in SCENARIOS]:
         raise UserError(f"unknown scenario: {', '.join(unknown)}\n  the scenarios are: {', '.join(SCENARIOS)}")
-    return total([_run(name, SCENARIOS[name], package) for name in names or SCENARIOS])
+    return total([_run(name, *SCENARIOS[name], package) for name in names or SCENARIOS])
 
 
-def _run(name: str, scenario: Scenario, package: Path) -> Counts:
+def _run(name: str, system: str, boots: Sequence[Boot], package: Path) -> Counts:
     place = new_run(build_dir("package-test"), name)
     log = place / "log"
-    images = make_disks(SYSTEMS[scenario.system], log)
+    images = make_disks(SYSTEMS[system], log)
     overlay = ("qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", images / "root.img", place / "root.qcow2")
     run(overlay, log=log, timeout=60)
     shutil.copyfile(images / "boot.img", place / "boot.img")
@@ -161,8 +149,8 @@ def _run(name: str, scenario: Scenario, package: Path) -> Counts:
         grub.write_text(f"linux /kernel {ARGUMENTS}\ninitrd /initramfs\nboot\n")
         shutil.copyfile(VARIABLES, place / "variables")
     counted = []
-    for number, boot in enumerate(scenario.boots, 1):
-        with step(f"{name}, boot {number}: {' '.join(boot.steps)}", place / f"{number}.console"):
+    for number, boot in enumerate(boots, 1):
+        with step(f"{name}, boot {number}: {boot.steps}", place / f"{number}.console"):
             output = _boot(place, number, boot, package)
             console = (place / f"{number}.console").read_text(errors="replace")
             counted.append(judge(f"{name}, boot {number}", boot, output, console))
@@ -182,12 +170,12 @@ def judge(title: str, boot: Boot, output: str, console: str) -> Counts:
     """
     output = output.replace("\r", "")
     cases = [(not match[1], match[2].strip()) for match in CASE.finditer(output)]
-    for name in boot.steps:
+    for name in boot.steps.split():
         ended = re.findall(rf"^begin of {name}$(.*?)^end of {name}$", output, re.M | re.S)
         if boot.locked_out:
             closed = "begin of" not in output and END not in output  # the firmware prints something, too
             cases.append((closed and REJECTED in console, "the kernel rejects the module, and the root stays closed"))
-        elif boot.cut and name == boot.steps[-1]:
+        elif name == boot.cut:
             cut = f"begin of {name}" in output and not ended and END not in output and CUT in console
             cases.append((cut, "the power was cut in time"))
         elif len(ended) != 1 or not CASE.search(ended[0]) or output.count(f"begin of {name}\n") != 1:
@@ -209,7 +197,7 @@ def _boot(place: Path, number: int, boot: Boot, package: Path) -> str:
     kernel = newest(run(["debugfs", "-R", "ls -p /", disk], log=log, timeout=60).output, boot.kernel)
     for source, name in ((f"/vmlinuz-{kernel}", "kernel"), (f"/initrd.img-{kernel}", "initramfs")):
         run(["debugfs", "-R", f"dump {source} {place / name}", disk], log=log, timeout=60)
-    (place / "steps").write_text(" ".join(boot.steps))
+    (place / "steps").write_text(boot.steps)
     with tarfile.open(place / "inputs", "w") as inputs:
         inputs.add(package, "package.deb")
         inputs.add(TOOLS / "guest" / "package.sh", "package.sh")
