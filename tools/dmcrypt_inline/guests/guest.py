@@ -43,15 +43,9 @@ TAIL_LINES = 25
 KERNEL_ARGS = ("loglevel=7", "oops=panic")
 # The root never changes under the guest, so the guest may cache all of it; the shared directory is not cached.
 # HPET, the default clock under TCG, costs more than the I/O under test.
-EMULATED_ARGS = (
-    "console=ttyS0",
-    "earlyprintk=serial,ttyS0,115200",
-    "panic=-1",
-    "ro",
-    "rootfstype=9p",
-    "rootflags=version=9p2000.L,trans=virtio,access=any,msize=524288,cache=loose",
-    "clocksource=tsc",
-    "tsc=reliable",
+QEMU_ARGS = (
+    *("console=ttyS0", "earlyprintk=serial,ttyS0,115200", "panic=-1", "clocksource=tsc", "tsc=reliable"),
+    *("ro", "rootfstype=9p", "rootflags=version=9p2000.L,trans=virtio,access=any,msize=524288,cache=loose"),
     # While they identify the boot CPU, late kernels forget for a moment that it has five levels of page tables.
     # KASAN then reports an interrupt's accesses as wild (reproduced on 7.3.4).
     "no5lvl",
@@ -76,7 +70,6 @@ class GuestResult:
     status: int | None
     why: str
     seconds: float
-    accel: str
     console: Path
     output: Path
     results: Path
@@ -175,7 +168,6 @@ def run_guest(
         status=_status(share / "status"),
         why=watch.stopped or why,
         seconds=time.monotonic() - start,
-        accel=accel,
         console=console,
         output=output,
         results=share / "results",
@@ -183,14 +175,7 @@ def run_guest(
     )
 
 
-def open_shell(
-    kernel: Kernel,
-    *,
-    out: Path,
-    accel: str,
-    inputs: Mapping[str, Path],
-    env: Mapping[str, str],
-) -> None:
+def open_shell(kernel: Kernel, *, out: Path, accel: str, inputs: Mapping[str, Path], env: Mapping[str, str]) -> None:
     """Run shell.sh of tools/guest in a guest whose console is the caller's terminal, without a time limit.
 
     The other parameters are those of `run_guest`. Raises UserError when there is no terminal, and when the guest
@@ -267,7 +252,7 @@ def _for_memory(out: Path, memory: str) -> str:
 def _append(script: str, kernel_args: Sequence[str]) -> list[str]:
     """QEMU's option for the kernel's command line. It replaces that of virtme-run, which names another init."""
     started = (f'init="{INIT}"', f"guest_share={SHARE_TAG}", f"guest_script={script}")
-    return ["-append", " ".join((*EMULATED_ARGS, *kernel_args, *started))]
+    return ["-append", " ".join((*QEMU_ARGS, *kernel_args, *started))]
 
 
 def _prepare(kernel: Kernel, out: Path, inputs: Mapping[str, Path], env: Mapping[str, str]) -> Path:

@@ -70,11 +70,8 @@ class TestResult:
     @property
     def outcome(self) -> Outcome:
         """The result in short, with the failed cases, the other faults, and the first kernel warning."""
-        lines = []
-        for case in self.report.cases:
-            if not case.ok:
-                lines += [*(f"# {line}" for line in case.diagnostics), f"not ok {case.name}"]
-        lines += [*self.faults, *(warning.excerpt for warning in self.warnings[:1])]
+        failed = [f"not ok {case.name}" for case in self.report.cases if not case.ok]
+        lines = [*failed, *self.faults, *(warning.excerpt for warning in self.warnings[:1])]
         return Outcome(self.name, self.counts, self.seconds, "\n".join(lines))
 
 

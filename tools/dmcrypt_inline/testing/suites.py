@@ -201,8 +201,9 @@ def _advice(suite: Suite, cryptsetup: BaseTree) -> list[Job]:
     volumes = bitlocker_volumes(cryptsetup, suite.guests.out)
 
     def run(module: Module) -> list[Outcome]:
-        guests = replace(suite.guests, cryptsetup=None, out=suite.guests.out / f"advise-{module.name}")
-        return [replace(run_advice(guests, module, volumes).outcome, name=f"advise on {module.name}")]
+        name = f"advise-{module.name}"
+        guests = replace(suite.guests, cryptsetup=None, out=suite.guests.out / name, on_line=_printer(name))
+        return [replace(run_advice(guests, module, volumes).outcome, name=name)]
 
     modules = suite.machine.modules
     return [partial(run, modules[name]) for name in ("base", "released") if name in modules]
@@ -229,11 +230,16 @@ def _selftests(guests: Guests, module: Module, tests: Sequence[str], judge: Judg
 def _run_test(
     guests: Guests, module: Module, test: str, judge: Judge | None = None, seconds: float = 0.0
 ) -> list[Outcome]:
-    """Run a test in a guest, and print each of its lines with its name: guests print at the same time."""
-    name = Path(test).name
-    own = replace(guests, out=guests.out / f"{module.name}-{name}", on_line=lambda line: say(f"    {name}: {line}"))
+    """Run a test in a guest, and print its lines."""
+    out = guests.out / f"{module.name}-{test.replace('/', '-')}"
+    own = replace(guests, out=out, on_line=_printer(Path(test).name))
     result = own.run(module, test, seconds or (QUICK_SECONDS if guests.quick else FULL_SECONDS))
     return [(judge(result) if judge else result).outcome]
+
+
+def _printer(name: str) -> Callable[[str], None]:
+    """A function that prints a line with the name of its test: guests print at the same time."""
+    return lambda line: say(f"    {name}: {line}")
 
 
 def _judge_series(guests: Guests) -> Judge:
