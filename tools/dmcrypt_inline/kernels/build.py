@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..common.errors import UserError
 from ..common.gitrepo import git, resolve, update_files, write_tree
 from ..common.jobs import jobs
 from ..common.paths import (
@@ -178,7 +179,8 @@ def prepare_kernel(tree: Tree, flavour: str, commit: str = "") -> Prepared:
     key = hashlib.sha256("\n".join([files, compiler, *requested(fragments)]).encode()).hexdigest()
     source = use_entry("sources", f"{_shared(tree.target)}-{files[:16]}")
     place = use_entry("kernels", f"{_shared(tree.target)}-{flavour}-{key[:16]}")
-    edited = commit not in ("", tree.series) and files != _source_files(tree, flavour, tree.series, log)
+    known = commit in ("", tree.series) or source.exists()
+    edited = not known and files != _source_files(tree, flavour, tree.series, log)
     if edited:
         place = build_dir(tree.target.name) / f"edited-{flavour}"
         source = place / "source"
@@ -194,8 +196,9 @@ def prepare_kernel(tree: Tree, flavour: str, commit: str = "") -> Prepared:
         with step(f"configuring the {flavour} kernel", log), disk_guard(place, GIB // 2, "the kernel's configuration"):
             prepared.objects.mkdir(parents=True, exist_ok=True)
             if edited:
-                for directory in (place, prepared.objects):  # an interrupted build is none of the old files, either
-                    unstamp(directory)
+                unstamp(prepared.objects)  # an interrupted build has neither the old nor the new files
+                for earlier in place.glob("built-*"):
+                    shutil.rmtree(earlier)
                 update_files(tree.path, files, source, log)
             configure(source, prepared.objects, fragments, arch.arguments, log)
             _make(source, log, f"O={prepared.objects}", *arch.arguments, "modules_prepare")
@@ -212,24 +215,26 @@ def build_kernel(tree: Tree, flavour: str, commit: str = "") -> Kernel:
     log = log_dir(tree.target.name) / f"kernel-{flavour}.log"
     place, arch = prepared.objects.parent, prepared.arch
     edited = prepared.source.parent == place
+    # Runs at the same time may build different edits: none may boot the kernel of another.
+    built = place / f"built-{prepared.key[:16]}" if edited else place
     what = f"the {flavour} kernel" + (" with edits outside drivers/md (only the first build takes minutes)" * edited)
     with locked(place):
-        if not is_complete(place, prepared.key):
+        if not is_complete(built, prepared.key):
             with step(f"building {what}", log), disk_guard(place, KERNEL_BUILD, "a kernel build"):
                 _make(prepared.source, log, f"O={prepared.objects}", *arch.arguments, arch.image, "modules")
-                _collect(prepared.objects, place, arch)
+                _collect(prepared.objects, built, arch)
                 if not edited:
                     _drop_objects(prepared.objects)
-                stamp(place, prepared.key)
+                stamp(built, prepared.key)
     return Kernel(
         target=tree.target.name,
         flavour=flavour,
-        release=(place / "release").read_text().strip(),
+        release=(built / "release").read_text().strip(),
         arch=arch,
-        image=place / arch.image,
+        image=built / arch.image,
         source=prepared.source,
         objects=prepared.objects,
-        modules=place / "modules",
+        modules=built / "modules",
         variants=place / "variants",
         config=prepared.objects / ".config",
         key=prepared.key,
@@ -266,8 +271,9 @@ def build_variant(
     files = write_tree(tree.path, listed, log, added=added, patches=[patch] if patch else [], how=how)
     final = use_entry("modules", f"{kernel.key[:16]}-{files[:16]}")
     if not final.exists():
-        with step(f"building dm-crypt ({name}) for the {kernel.flavour} kernel", log), locked(kernel.variants):
-            kernel.variants.mkdir(exist_ok=True)
+        with step(f"building dm-crypt ({name}) for the {kernel.flavour} kernel", log), locked(kernel.objects.parent):
+            if not is_complete(kernel.objects, kernel.key):
+                raise UserError(f"another run has built other edits in {kernel.objects.parent}: run this one again")
             update_files(tree.path, files, kernel.variants, log)
             symbols = f"KCFLAGS=-g1 -fdebug-prefix-map={kernel.variants}/="  # lines of traces; the code stays the same
             make_module(kernel, kernel.variants, log, symbols, "modules")
@@ -314,7 +320,7 @@ def _collect(objects: Path, place: Path, arch: Arch) -> None:
     """Copy image and modules to `place`."""
     modules = place / "modules"
     shutil.rmtree(modules, ignore_errors=True)
-    modules.mkdir()
+    modules.mkdir(parents=True)
     for module in sorted(objects.rglob("*.ko")):
         shutil.copyfile(module, modules / module.name)
     shutil.copy(objects / arch.path, place / arch.image)
