@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""What lies on a disk below aes-xts, by OpenSSL, and requests from memory that is not aligned to pages.
+"""Encrypt like aes-xts, with OpenSSL, and send requests from memory that is not aligned to pages.
 
 aes_xts.py encrypt KEY IV SECTOR LARGE FIRST    data from stdin, as they are stored: IV is plain or plain64, SECTOR the
                                                 bytes of one, LARGE 1 for iv_large_sectors, FIRST the iv_offset
 aes_xts.py write DEVICE SECTOR BYTES            data from stdin in requests of BYTES, from SECTOR bytes into a page on
-aes_xts.py read DEVICE SECTOR BYTES SIZE        SIZE bytes likewise, to stdout
+aes_xts.py read DEVICE SECTOR BYTES SIZE        SIZE bytes in the same way, to stdout
 """
 
 import ctypes
@@ -31,8 +31,8 @@ def encrypt(key, iv, sector, large, first):
         if iv == "plain":
             tweak %= 1 << 32
         data = plain[number * sector : (number + 1) * sector]
-        begun = crypto.EVP_EncryptInit_ex(context, cipher, None, raw, tweak.to_bytes(16, "little"))
-        if not (begun and crypto.EVP_EncryptUpdate(context, stored, ctypes.byref(length), data, sector)):
+        started = crypto.EVP_EncryptInit_ex(context, cipher, None, raw, tweak.to_bytes(16, "little"))
+        if not (started and crypto.EVP_EncryptUpdate(context, stored, ctypes.byref(length), data, sector)):
             sys.exit("OpenSSL failed")
         sys.stdout.buffer.write(stored.raw)
 

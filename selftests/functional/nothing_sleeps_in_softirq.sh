@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-DESCRIPTION="inline decryption does not sleep in softirq, nor do the IV generators of BitLocker"
+DESCRIPTION="inline decryption and the IV generators of BitLocker do not sleep in softirq"
 #
 # Linux 5.9 allocated memory and waited for a full crypto queue there (fixed by commits d68b29584c25
 # and 8abec36d1274); eboiv allocated up to 7.3.

@@ -33,9 +33,9 @@ queued() {
 	}
 	match($0, /[0-9]+\.[0-9]+: [a-z_]+: /) {
 		now = substr($0, RSTART, RLENGTH) * 1000000
-		if ($0 ~ work && cpu in begun)
-			printf "%d\n", now - begun[cpu]
-		begun[cpu] = now
+		if ($0 ~ work && cpu in start)
+			printf "%d\n", now - start[cpu]
+		start[cpu] = now
 	}' "$INSTANCE/trace"
 }
 

@@ -94,7 +94,7 @@ def own_tree(target: Target, own: Mapping[str, Path], *, named: bool) -> Path | 
 
 
 def has_files(target: Target, repo: Path, commit: str, log: Path) -> bool:
-    """Whether a commit has the files of the target's tag, as far as the target names them."""
+    """Return True if a commit has the files of the target's tag, as far as the target names them."""
     return all(_is(resolve(repo, f"{commit}:{path}", log), blob) for path, blob in target.blobs.items())
 
 

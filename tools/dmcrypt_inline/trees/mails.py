@@ -1,4 +1,4 @@
-"""What the queue's mails must look like: patches and cover letter, as text."""
+"""The rules for the text of patches and cover letters."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def parse_mail(text: str) -> Mail:
 
 
 def adds_selftests(mail: Mail) -> bool:
-    """Whether a patch belongs to the selftests: they are a series of their own, which comes after the queue."""
+    """Return True if a patch belongs to the selftests: they are a series of their own, which comes after the queue."""
     return mail.summary.startswith("selftests: ")
 
 
@@ -50,7 +50,7 @@ def _plain(header: str) -> str:
 
 
 def patch_problems(text: str, number: int, total: int, authors: Sequence[str], prefixes: tuple[str, ...]) -> list[str]:
-    """What is wrong with patch `number` of `total`.
+    """The problems of patch `number` of `total`.
 
     It may come from one of `authors`, and its subject start with one of `prefixes` (none: not checked).
     """
@@ -73,7 +73,7 @@ def patch_problems(text: str, number: int, total: int, authors: Sequence[str], p
 
 
 def cover_problems(text: str, summaries: Sequence[str]) -> list[str]:
-    """What is wrong with the cover letter of patches with these `summaries`."""
+    """The problems of the cover letter of patches with these `summaries`."""
     mail = parse_mail(text)
     problems = [f"it does not list: {summary}" for summary in summaries if summary not in _unwrapped(mail.body)]
     if not re.fullmatch(rf"(RFC )?PATCH( v\d+)? 0+/{len(summaries)}", mail.tag):
@@ -86,7 +86,7 @@ def cover_problems(text: str, summaries: Sequence[str]) -> list[str]:
 
 
 def _wording(summary: str, body: str) -> list[str]:
-    """What is wrong with the words of a patch or cover letter."""
+    """The problems with the words of a patch or cover letter."""
     problems = []
     if len(summary) > SUBJECT_LIMIT:
         problems.append(f"the subject has {len(summary)} characters, more than {SUBJECT_LIMIT}: {summary}")

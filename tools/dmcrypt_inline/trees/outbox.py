@@ -158,13 +158,13 @@ def _commits(tree: Tree, thread: Thread, posting: Posting, env: dict[str, str]) 
     """
     log = log_dir(tree.target.name) / "outbox.log"
     cover = tree.target.cover
-    ours = parse_mail(cover.read_text()).author if cover.is_file() else ""
+    project = parse_mail(cover.read_text()).author if cover.is_file() else ""
     trailers = [word for trailer in posting.trailers for word in ("--trailer", trailer)]
     tip = thread.base
     for commit in git(tree.path, "rev-list", "--reverse", f"{thread.base}..{thread.tip}", log=log).output.split():
         said = git(tree.path, "log", "-1", "--format=%an <%ae>%n%B", commit, log=log).output
         author, _, message = said.partition("\n")
-        name, address = _person(posting.sender if author == ours else author)
+        name, address = _person(posting.sender if author == project else author)
         text = f"{message.strip()}\n".encode()
         text = git(tree.path, "interpret-trailers", "--no-divider", *trailers, log=log, stdin=text).output.encode()
         again = ("commit-tree", f"{commit}^{{tree}}", "-p", tip)

@@ -17,7 +17,7 @@ from .series import Tree
 
 NAME = "dmcrypt-dkms"
 DATA = TOOLS / "package"
-SOURCES = ("Kbuild", "dm-crypt.c", "dkms.conf")  # beside the drivers, and what the package has besides them:
+SOURCES = ("Kbuild", "dm-crypt.c", "dkms.conf")  # next to the drivers, and the other files of the package:
 PROGRAM = "dmcrypt-dkms"
 # The hooks of kernel packages: what each does, after which of their actions, and why there.
 HOOKS = {
@@ -27,7 +27,7 @@ HOOKS = {
     "postrm.d/dmcrypt-dkms": ("remove", "remove", "A kernel is gone"),
 }
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
-VERSION = re.compile(r"[0-9][A-Za-z0-9.+~]*")  # neither dkms nor dpkg sees its end otherwise
+VERSION = re.compile(r"[0-9][A-Za-z0-9.+~]*")  # dkms and dpkg find its end only so
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def default_version() -> str:
 
 
 def driver_of(tree: Tree) -> Driver:
-    """What of a tree goes into the package. Raises UserError where a private header is missing."""
+    """The files of a tree that go into the package. Raises UserError where a private header is missing."""
     log = log_dir(tree.target.name) / "package.log"
 
     def show(path: str) -> str:
@@ -111,7 +111,7 @@ def make(drivers: Sequence[Driver], version: str) -> list[Path]:
 
 
 def write_source(source: Path, drivers: Sequence[Driver], words: Mapping[str, str]) -> None:
-    """What dkms builds: a directory for each series, and what chooses one of them."""
+    """Write the source that dkms builds: a directory for each series, and the Makefile that chooses one."""
     known = "".join(f"highest-{driver.series} := {driver.highest}\n" for driver in drivers)
     _write(source / "kernels.mk", f"package-version := {words['VERSION']}\n{known}")
     for name in SOURCES:
@@ -122,13 +122,13 @@ def write_source(source: Path, drivers: Sequence[Driver], words: Mapping[str, st
 
 
 COPYRIGHT = """\
-dm-crypt and what is beside it is part of the Linux kernel, and under the GNU General Public License, version 2, as
-are the rest of this package and its changes to dm-crypt: see /usr/share/common-licenses/GPL-2.
+dm-crypt and its headers are part of the Linux kernel, under the GNU General Public License, version 2, as are
+the rest of this package and its changes to dm-crypt: see /usr/share/common-licenses/GPL-2.
 """
 
 
 def _from(template: Path, path: Path, words: Mapping[str, str], mode: int) -> None:
-    """A file of ours, `words` put in where it says so."""
+    """Write a template with `words` in their places."""
     _write(path, re.sub(r"@([A-Z]+)@", lambda match: words[match[1]], template.read_text()), mode)
 
 

@@ -76,7 +76,7 @@ def _refuse_losses(target: Target, base: BaseTree, path: Path, log: Path) -> Non
 
 
 def _edited_selftests(target: Target, path: Path, head: str, log: Path) -> bool:
-    """Whether the selftests were edited in the tree. Raises UserError when they were edited in the directory, too."""
+    """Return True if the selftests were edited in the tree. Raises UserError if the directory was edited, too."""
     was, now, here = selftests.listed(path, MADE, log), selftests.listed(path, head, log), selftests.files()
     if not target.adds_selftests or now in (was, here):
         return False

@@ -17,7 +17,7 @@ CONTEXT = ("--unified=2",)
 
 
 def files() -> dict[str, tuple[str, str]]:
-    """What the directory holds: path in the kernel tree -> (git mode, git blob id)."""
+    """The files of the directory: path in the kernel tree -> (git mode, git blob id)."""
     found = {}
     for path in sorted(SELFTESTS.iterdir()):
         mode = "100755" if path.stat().st_mode & stat.S_IXUSR else "100644"
@@ -26,7 +26,7 @@ def files() -> dict[str, tuple[str, str]]:
 
 
 def listed(repo: Path, commit: str, log: Path) -> dict[str, tuple[str, str]]:
-    """What the directory is in a commit, as `files` has it."""
+    """The files of the directory in a commit, like `files`."""
     found = {}
     for line in git(repo, "ls-tree", "-r", commit, f"{IN_TREE}/", log=log).output.splitlines():
         meta, path = line.split("\t", 1)
@@ -36,7 +36,7 @@ def listed(repo: Path, commit: str, log: Path) -> dict[str, tuple[str, str]]:
 
 
 def adds_them(repo: Path, commit: str, log: Path) -> bool:
-    """Whether a commit changes the directory."""
+    """Return True if a commit changes the directory."""
     touched = git(repo, "diff-tree", "-r", "--no-commit-id", "--name-only", commit, log=log).output.split()
     return any(path.startswith(f"{IN_TREE}/") for path in touched)
 

@@ -147,7 +147,7 @@ class Target:
 
     @property
     def is_kernel(self) -> bool:
-        """Whether it is built as a kernel with variants of dm-crypt."""
+        """True if it is built as a kernel with variants of dm-crypt."""
         return self.kind == LINUX
 
     @property
@@ -162,7 +162,7 @@ class Target:
 
     @property
     def adds_selftests(self) -> bool:
-        """Whether the queue ends with the kselftests."""
+        """True if the queue ends with the kselftests."""
         return self.is_kernel and not self.below and not self.long_term
 
     @property

@@ -1,4 +1,4 @@
-"""What must lie on the disk: the sums in regressions.sh, computed from the definitions of the modes."""
+"""The data on the disk: the sums in regressions.sh, computed from the definitions of the modes."""
 
 from __future__ import annotations
 

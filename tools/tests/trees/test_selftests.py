@@ -17,7 +17,7 @@ from dmcrypt_inline.trees.series import FORMAT, Tree
 
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory of one test and one helper, in place of ours."""
+    """A directory of one test and one helper, in place of the project's."""
     place = tmp_path / "dm-crypt"
     place.mkdir()
     (place / "test.sh").write_text("#!/bin/sh\n")
