@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# What every guest does: enter.sh SCRIPT
+# Set up the guest and run a script: enter.sh SCRIPT
 #
-# The host's root is read-only here; what a script writes goes to tmpfs or to
-# $RESULTS, a directory shared with the host. What it prints goes to a file that
-# the host follows while it grows; shell.sh has the console.
+# The host's root is read-only here. Scripts write to tmpfs, or to $RESULTS, a
+# directory shared with the host. The host prints their output, which goes to a file,
+# as it arrives; shell.sh uses the console.
 
 share=/run/guest
 input=/run/input
@@ -34,8 +34,8 @@ echo /run/modprobe >/proc/sys/kernel/modprobe
 modprobe aesni_intel 2>/dev/null
 modprobe dm-mod 2>/dev/null
 
-# No udev: it opens every new device, at any time. Without, device mapper's tools make
-# their nodes themselves.
+# No udev, which opens every new device at any time. Without it, the tools of the device
+# mapper make their nodes.
 export DM_DISABLE_UDEV=1
 
 # shellcheck source=/dev/null

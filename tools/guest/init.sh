@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The first program of every guest: mount what the host's root lacks, run enter.sh,
-# end the guest. The kernel's command line gives $guest_script, and $guest_share: a
-# directory of the host for User-Mode Linux, the tag of a 9p export for QEMU.
+# The init of every guest: mount the file systems that the host's root lacks, run
+# enter.sh, end the guest. The kernel's command line sets $guest_script and $guest_share:
+# a directory of the host for User-Mode Linux, the tag of a 9p export for QEMU.
 #
-# virtme-ng's own first program also starts what a distribution would, which takes
-# most of a minute in an emulated guest and is of no use here.
+# virtme-ng's own init also starts a distribution's services, which takes most of a
+# minute in QEMU.
 
 if [ $$ -ne 1 ]; then
 	echo "$0: only for the first program of a guest; on a running machine it would mount over /run and end it" >&2

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# Nothing: a trial boot only has to get here.
+# A trial boot has only to come here.
 
 exit 0

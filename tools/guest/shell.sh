@@ -11,7 +11,7 @@ cat <<END
 
 Linux $(uname -r), dm-crypt $(dmsetup targets | awk '$1 == "crypt" { print $2 }'), $(cryptsetup --version | cut -d ' ' -f 1,2) with its queue
 /dev/ram0 is a RAM disk of 256 MiB. The tests: $INPUT/tests/*/*.sh
-The host's files are here, read-only; what you leave in $RESULTS stays on the host.
+The host's files are here, read-only; files in $RESULTS remain on the host.
 exit ends the guest.
 
 END

@@ -1,4 +1,4 @@
-"""A target of a few lines: what the kernel targets are, without a kernel."""
+"""A target of a few lines, in place of a kernel."""
 
 from __future__ import annotations
 
@@ -100,13 +100,4 @@ def committed(queue: Queue, path: str, text: str) -> Queue:
     git(tree.path, "commit", "-q", "-m", "more")
     head = git(tree.path, "rev-parse", "HEAD").strip()
     made = replace(tree, series=head, commits=(head,))
-    return replace(queue, apply=lambda: made)
-
-
-def undone(queue: Queue, path: str, text: str) -> Queue:
-    """The queue whose patch gave the file `path` this text, before a commit that took it away again."""
-    before = queue.applied().series
-    wrong = committed(queue, path, text).applied()
-    git(wrong.path, "checkout", "-q", before)
-    made = replace(wrong, series=before)
     return replace(queue, apply=lambda: made)

@@ -1,4 +1,4 @@
-"""ktap.py: what a test file can say, rightly and wrongly."""
+"""ktap.py: correct and incorrect KTAP."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from dmcrypt_inline.testing.ktap import Case, parse
 
 
-def test_reads_claims_skips_and_diagnostics() -> None:
+def test_reads_cases_skips_and_diagnostics() -> None:
     report = parse(
         "KTAP version 1\n1..3\nok 1 same_data capi:ecb(cipher_null) 512\nsome program's noise\n"
         "# flags\n#   expected: a\nnot ok 2 any_order\nok 3 elephant # SKIP the kernel lacks it\n"
@@ -40,7 +40,7 @@ def test_reads_a_skipped_file() -> None:
         ("1..2\nok 1 a\nok 2 wri", "the output ends in the middle of a line"),
     ],
 )
-def test_tells_what_is_wrong(text: str, problem: str) -> None:
+def test_reports_violations_of_the_format(text: str, problem: str) -> None:
     assert problem in parse(text).problems
 
 
@@ -48,6 +48,6 @@ def test_a_skip_without_a_reason_is_still_a_skip() -> None:
     assert parse("1..1\nok 1 a # SKIP\n").cases[0].skip == "no reason given"
 
 
-def test_a_failed_claim_with_a_skip_mark_stays_failed() -> None:
+def test_a_failed_case_with_a_skip_mark_has_failed() -> None:
     [case] = parse("1..1\nnot ok 1 a # SKIP broken\n").cases
     assert not case.ok
