@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dmcrypt_inline.checks.checklist import Queue
+from dmcrypt_inline.checks.checklist import Check, Queue
 from dmcrypt_inline.common.gitrepo import IDENTITY, ISOLATED, blob_id
 from dmcrypt_inline.trees.base import prepare_base
 from dmcrypt_inline.trees.series import apply_series, check_out_all
@@ -83,6 +84,12 @@ def make_queue(place: Path) -> Queue:
     """The queue of `make_target`, applied to a `git_tree`."""
     target = make_target(place)
     return applied(target, place)
+
+
+def call_check(checks: Sequence[Check], name: str) -> None:
+    """Call the check of this name."""
+    [found] = [each for each in checks if each.name == name]
+    found.call()
 
 
 def applied(target: Target, place: Path) -> Queue:

@@ -29,11 +29,11 @@ WARNS = "// SAYS: dm-crypt.c:{}:3: warning: no good\n"
 @pytest.fixture
 def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Queue:
     monkeypatch.setattr(linux, "prepare_kernel", lambda *_: Prepared(tmp_path, tmp_path, "", HOST))
-    kernel(tmp_path, REPORT)
+    write_kernel(tmp_path, REPORT)
     return make_queue(tmp_path)
 
 
-def kernel(place: Path, sparse: str) -> None:
+def write_kernel(place: Path, sparse: str) -> None:
     (place / "Makefile").write_text(f"SPARSE = {sparse}\n{KERNEL}")
 
 
@@ -85,7 +85,7 @@ def test_the_patch_that_does_not_compile_is_named(queue: Queue) -> None:
 
 @pytest.mark.parametrize("output", ["no report", "header.h: error: Expected"])
 def test_a_sparse_that_reports_nothing_fails(queue: Queue, tmp_path: Path, output: str) -> None:
-    kernel(tmp_path, output)
+    write_kernel(tmp_path, output)
     assert findings(changed(queue, SOURCE, BASE, SERIES))
 
 

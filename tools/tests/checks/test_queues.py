@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import MISSPELLED, SOURCE, applied, git, git_tree, make_target
+from small import MISSPELLED, SOURCE, applied, call_check, git, git_tree, make_target
 
 from dmcrypt_inline.checks import posting, queues
 from dmcrypt_inline.checks.checklist import Failed, Queue, Skipped, run_checks
@@ -35,16 +36,10 @@ def queue(target: Target, tmp_path: Path) -> Queue:
     return applied(target, tmp_path)
 
 
-def edit(target: Target, old: str, new: str) -> None:
+def edit_patch(target: Target, old: str, new: str) -> None:
     (patch,) = target.patches.glob("*.patch")
     assert old in patch.read_text()
     patch.write_text(patch.read_text().replace(old, new))
-
-
-def run(name: str, queue: Queue) -> None:
-    """Run one check of the queue."""
-    [found] = [each for each in queues.queue_checks(queue, Path(sys.prefix)) if each.name == name]
-    found.call()
 
 
 @pytest.mark.parametrize(
@@ -62,17 +57,15 @@ def run(name: str, queue: Queue) -> None:
     ],
 )
 def test_a_defect_in_a_patch_fails(queue: Queue, name: str, old: str, new: str, expected: str) -> None:
-    run(name, queue)
-    edit(queue.target, old, new)
-    if expected:
-        with pytest.raises((Failed, UserError), match=expected):
-            run(name, queue)
-    else:
-        run(name, queue)
+    checks = queues.queue_checks(queue, Path(sys.prefix))
+    call_check(checks, name)
+    edit_patch(queue.target, old, new)
+    with pytest.raises((Failed, UserError), match=expected) if expected else nullcontext():
+        call_check(checks, name)
 
 
 def test_a_queue_that_does_not_apply_fails(target: Target, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    edit(target, "-int version = 21;", "-int version = 20;")
+    edit_patch(target, "-int version = 21;", "-int version = 20;")
     base = prepare_base(target, git_tree(tmp_path / "linux", None))
     queue = Queue(target, lambda: apply_series(target, base))
     assert run_checks(queues.mail_checks(queue, Path(sys.prefix))) == Counts(passed=4, failed=1, skipped=2)
@@ -80,7 +73,7 @@ def test_a_queue_that_does_not_apply_fails(target: Target, tmp_path: Path, capsy
 
 
 def test_whitespace_errors_fail(target: Target, tmp_path: Path) -> None:
-    edit(target, "+int version = 22;", "+int version = 22; ")
+    edit_patch(target, "+int version = 22;", "+int version = 22; ")
     with pytest.raises(Failed, match="trailing whitespace"):
         queues._whitespace(applied(target, tmp_path))
 

@@ -35,7 +35,7 @@ def queue(tmp_path: Path) -> Queue:
     return make_queue(tmp_path)
 
 
-def script(queue: Queue, path: str, text: str) -> None:
+def add_script(queue: Queue, path: str, text: str) -> None:
     """Add an executable script to the tree."""
     place = queue.applied().path / "scripts" / path
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -52,8 +52,8 @@ def script(queue: Queue, path: str, text: str) -> None:
     ],
 )
 def test_new_findings_of_coccinelle_fail(queue: Queue, before: str, after: str, lines: list[str]) -> None:
-    script(queue, "coccinelle/seven.cocci", SCRIPT)
-    script(queue, "coccinelle/other.cocci", SCRIPT.replace("script:python", "script:ocaml"))
+    add_script(queue, "coccinelle/seven.cocci", SCRIPT)
+    add_script(queue, "coccinelle/other.cocci", SCRIPT.replace("script:python", "script:ocaml"))
     base = committed(queue, SOURCE, before).applied().series
     tree = replace(committed(queue, SOURCE, after).applied(), base=base)
     try:
@@ -65,7 +65,7 @@ def test_new_findings_of_coccinelle_fail(queue: Queue, before: str, after: str, 
 
 
 def test_an_exception_in_coccinelle_fails(queue: Queue) -> None:
-    script(queue, "coccinelle/seven.cocci", SCRIPT.replace("coccilib.report.print_report", "no_such_name"))
+    add_script(queue, "coccinelle/seven.cocci", SCRIPT.replace("coccilib.report.print_report", "no_such_name"))
     with pytest.raises(Failed, match=r"^seven\.cocci:(.|\n)*no_such_name"):
         static_analysis._coccinelle(committed(queue, SOURCE, SEVEN))
 
@@ -80,7 +80,7 @@ def test_an_exception_in_coccinelle_fails(queue: Queue) -> None:
     ],
 )
 def test_warnings_of_kernel_doc_fail(queue: Queue, line: str, expected: str | None) -> None:
-    script(queue, "kernel-doc", f"#!/bin/sh\n{line}\n")
+    add_script(queue, "kernel-doc", f"#!/bin/sh\n{line}\n")
     if expected is None:
         static_analysis._kernel_doc(queue)
     else:
