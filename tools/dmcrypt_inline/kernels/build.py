@@ -196,7 +196,7 @@ def prepare_kernel(tree: Tree, flavour: str, commit: str = "") -> Prepared:
         with step(f"configuring the {flavour} kernel", log), disk_guard(place, GIB // 2, "the kernel's configuration"):
             prepared.objects.mkdir(parents=True, exist_ok=True)
             if edited:
-                unstamp(prepared.objects)  # an interrupted build has neither the old nor the new files
+                unstamp(prepared.objects)  # an interrupted build mixes old and new files
                 for earlier in place.glob("built-*"):
                     shutil.rmtree(earlier)
                 update_files(tree.path, files, source, log)
