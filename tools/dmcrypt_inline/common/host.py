@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import importlib.util
 import os
@@ -13,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from .errors import UserError
-from .paths import BUILD, GIB, TOOLS, disk_guard, is_complete, locked, stamp, use_entry
+from .paths import BUILD, GIB, TOOLS, is_complete, locked, require_space, stamp, use_entry
 from .progress import say, step
 from .run import CommandError, run
 
@@ -211,17 +210,11 @@ def python_env(requirements: Path | None = None) -> Path:
         if is_complete(env, key):
             return env
         what = f"the Python environment ({requirements.name})"
-        with step(f"setting up {what}", log), disk_guard(env, GIB // 2, what):
-            shutil.rmtree(env, ignore_errors=True)  # a venv holds its own path: made in place, stamped last
-            try:
-                run([sys.executable, "-m", "venv", env], log=log, timeout=300)
-                pip = ("-m", "pip", "install", "--no-input", "--disable-pip-version-check", "-q", "-r")
-                run([env / "bin" / "python", *pip, requirements], log=log, timeout=1200)
-            except CommandError as error:
-                if os.strerror(errno.ENOSPC) in error.completed.transcript:
-                    raise
-                raise UserError(
-                    f"the Python environment could not be made: are pip's package index and the network up?\n{error}"
-                ) from error
+        with step(f"setting up {what}", log):
+            require_space(env, GIB // 2, what)
+            shutil.rmtree(env, ignore_errors=True)  # a venv contains its own path, so it cannot be renamed
+            run([sys.executable, "-m", "venv", env], log=log, timeout=300)
+            pip = ("-m", "pip", "install", "--no-input", "--disable-pip-version-check", "-q", "-r")
+            run([env / "bin" / "python", *pip, requirements], log=log, timeout=1200)
             stamp(env, key)
     return env

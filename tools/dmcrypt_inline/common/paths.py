@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import shutil
@@ -13,7 +12,6 @@ from pathlib import Path
 
 from .errors import UserError
 from .progress import say
-from .run import CommandError
 
 REPO = Path(__file__).resolve().parents[3]
 TOOLS = REPO / "tools"
@@ -98,10 +96,8 @@ def lock_of(path: Path) -> Path:
 
 def require_space(path: Path, need: int, what: str) -> None:
     """Raise UserError unless `need` bytes are free where `path` lies (or will lie)."""
-    there = path
-    while not there.exists():
-        there = there.parent
-    free = shutil.disk_usage(there).free
+    place = next(each for each in (path, *path.parents) if each.exists())
+    free = shutil.disk_usage(place).free
     if free < need:
         raise UserError(
             f"not enough disk space for {what}: {free / GIB:.1f} GiB free at {path}, {need / GIB:.1f} GiB needed\n"
@@ -110,30 +106,10 @@ def require_space(path: Path, need: int, what: str) -> None:
 
 
 @contextmanager
-def disk_guard(path: Path, need: int, what: str) -> Iterator[None]:
-    """Check `need` bytes at `path` first; turn "no space left" on the way into a UserError that names both."""
-    require_space(path, need, what)
-    try:
-        yield
-    except (OSError, CommandError) as error:
-        full = isinstance(error, OSError) and error.errno == errno.ENOSPC
-        if isinstance(error, CommandError):
-            full = os.strerror(errno.ENOSPC) in error.completed.transcript
-        if not full:
-            raise
-        raise UserError(
-            f"the disk became full during {what}: {path} needs about {need / GIB:.1f} GiB\n"
-            "  make room there, or set DMCRYPT_INLINE_CACHE to a directory on another disk, and run again"
-        ) from error
-
-
-@contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the exclusive lock of the entry `path`; waits while another run makes the same entry.
+    """Hold the exclusive lock of the entry `path`; wait while another run makes the same entry.
 
-    The programs we run inherit the lock: where we are killed and they go on
-    writing, the next run waits for them. Else it ends here, also for a program
-    that another thread has started meanwhile.
+    The programs that we run inherit the lock: if we are killed and they go on writing, the next run waits for them.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with lock_of(path).open("w") as lock:
@@ -141,12 +117,12 @@ def locked(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"waiting for another run, or what a killed one left running, to end its work on {path}")
+            say(f"waiting for another run, or for programs of a killed run, to end their work on {path}")
             fcntl.flock(lock, fcntl.LOCK_EX)
         try:
             yield
         finally:
-            fcntl.flock(lock, fcntl.LOCK_UN)
+            fcntl.flock(lock, fcntl.LOCK_UN)  # also for programs that another thread has started meanwhile
 
 
 def publish(final: Path, make: Callable[[Path], None], need: int, what: str) -> Path:
@@ -162,15 +138,15 @@ def publish(final: Path, make: Callable[[Path], None], need: int, what: str) -> 
         prefix = f".{final.name}.part-"
         for stale in final.parent.glob(f"{prefix}*"):
             shutil.rmtree(stale)
-        with disk_guard(final, need, what):
-            part = Path(tempfile.mkdtemp(prefix=prefix, dir=final.parent))
-            try:
-                make(part)
-                part.chmod(0o755)
-                part.rename(final)
-            except BaseException:
-                shutil.rmtree(part, ignore_errors=True)
-                raise
+        require_space(final, need, what)
+        part = Path(tempfile.mkdtemp(prefix=prefix, dir=final.parent))
+        try:
+            make(part)
+            part.chmod(0o755)
+            part.rename(final)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
     return final
 
 

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,9 +23,9 @@ from .errors import UserError
 QUOTED_LINES = 20  # how much of a failed program's output a message repeats
 # Of gcc, clang and their linkers: FILE:LINE:COLUMN: error: ..., undefined reference; of modpost: ERROR: modpost.
 FIRST_ERROR = re.compile(r":\d+: (fatal )?error: |: undefined reference to |^ERROR: modpost: ")
-GRACE = 5.0  # seconds between SIGTERM and SIGKILL, unless `run` is given another time
+GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 
-_running: dict[subprocess.Popen[bytes], float] = {}  # with the grace of each
+_running: set[subprocess.Popen[bytes]] = set()
 _stopping = threading.Event()
 
 
@@ -69,15 +69,13 @@ def show(argv: Sequence[str]) -> str:
     return shlex.join(argv)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Written:
     """Bytes that a program wrote. They are copied to its log as they arrive."""
 
     log: BinaryIO
-    on_line: Callable[[str], None] | None
     output: bytearray = field(default_factory=bytearray)
     transcript: bytearray = field(default_factory=bytearray)
-    reported: int = 0  # bytes of `output` that on_line has had
 
     def read(self, process: subprocess.Popen[bytes]) -> None:
         """Collect both streams until the program and its children have closed them."""
@@ -91,20 +89,11 @@ class _Written:
                     fresh = os.read(key.fd, 1 << 16)
                     if not fresh:
                         waiting.unregister(key.fileobj)
-                        continue
+                    if key.fileobj is process.stdout:
+                        self.output.extend(fresh)
                     self.transcript.extend(fresh)
                     with contextlib.suppress(ValueError):  # `run` has returned and closed the log
                         self.log.write(fresh)
-                    if key.fileobj is process.stdout:
-                        self.output.extend(fresh)
-                        self._report()
-
-    def _report(self) -> None:
-        complete = self.output.rfind(b"\n") + 1
-        if self.on_line is not None and complete > self.reported:
-            for line in bytes(self.output[self.reported : complete]).decode(errors="replace").splitlines():
-                self.on_line(line)
-            self.reported = complete
 
 
 def run(
@@ -116,16 +105,12 @@ def run(
     env: Mapping[str, str] | None = None,
     stdin: bytes | None = None,
     check: bool = True,
-    on_line: Callable[[str], None] | None = None,
-    grace: float | None = None,
 ) -> Completed:
     """Run a program and return its output.
 
     `log` receives the command line and both output streams, appended while the program runs.
     `timeout` is in seconds; after it the program and all its children are killed.
     `env` is added to the caller's environment; messages are in English.
-    `on_line` is called, in another thread, with each complete line of standard output as it arrives.
-    `grace` is the time (seconds) between SIGTERM and SIGKILL where the program must end early (default: GRACE).
     Raises CommandError when the program is missing or too slow, and, unless
     `check` is False, when its exit status is not 0.
     """
@@ -133,7 +118,6 @@ def run(
     args = tuple(str(a) for a in argv)
     log.parent.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
-    grace = GRACE if grace is None else grace
     timed_out = False
     with log.open("ab", buffering=0) as sink, tempfile.TemporaryFile() as given:
         sink.write(f"$ {show(args)}\n".encode())
@@ -143,23 +127,23 @@ def run(
         try:
             # Signal handlers run in the main thread: none can interrupt this one between the start and _running.
             with ThreadPoolExecutor(1) as starter:
-                process = starter.submit(_start, args, cwd, environment, given, grace).result()
+                process = starter.submit(_start, args, cwd, environment, given).result()
         except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
             never = Completed(args, -1, "", 0.0)
             raise CommandError(f"could not start {args[0]}: {error}", never, log) from error
-        written = _Written(sink, on_line)
+        written = _Written(sink)
         reader = threading.Thread(target=written.read, args=(process,), daemon=True)
         try:
             reader.start()
             process.wait(timeout)
         except subprocess.TimeoutExpired:
             timed_out = True
-            _kill_group(process, grace)
+            _kill_group(process)
         except BaseException:  # Ctrl-C too: no child may outlive this call
-            _kill_group(process, grace)
+            _kill_group(process)
             raise
         finally:
-            _running.pop(process, None)
+            _running.discard(process)
             reader.join(GRACE)  # a program in the background may hold the output open
     _refuse_when_stopping()
     completed = Completed(
@@ -179,8 +163,8 @@ def run(
 def stop_all() -> None:
     """End every program that runs, in all threads; from now on `run` starts no other and raises UserError."""
     _stopping.set()
-    for process, grace in list(_running.items()):
-        _kill_group(process, grace)
+    for process in list(_running):
+        _kill_group(process)
 
 
 def _refuse_when_stopping() -> None:
@@ -189,7 +173,7 @@ def _refuse_when_stopping() -> None:
 
 
 def _start(
-    args: Sequence[str], cwd: Path | None, environment: Mapping[str, str], stdin: BinaryIO, grace: float
+    args: Sequence[str], cwd: Path | None, environment: Mapping[str, str], stdin: BinaryIO
 ) -> subprocess.Popen[bytes]:
     """Start a program and record it in _running; `stop_all` may be called at the same time."""
     process = subprocess.Popen(
@@ -202,13 +186,13 @@ def _start(
         close_fds=False,  # a program that writes to a cache entry inherits the entry's lock (see paths.locked)
         start_new_session=True,  # a process group of its own, so that its children are killed with it
     )
-    _running[process] = grace
+    _running.add(process)
     if _stopping.is_set():
-        _kill_group(process, grace)
+        _kill_group(process)
     return process
 
 
-def _kill_group(process: subprocess.Popen[bytes], grace: float) -> None:
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
     """End the program and its children: SIGTERM first, because make then removes half-made files."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
@@ -216,4 +200,4 @@ def _kill_group(process: subprocess.Popen[bytes], grace: float) -> None:
         except ProcessLookupError:
             break
         with contextlib.suppress(subprocess.TimeoutExpired):  # a program cannot ignore the second signal
-            process.wait(grace)
+            process.wait(GRACE)

@@ -21,11 +21,11 @@ from ..common.paths import (
     KERNEL_BUILD,
     SOURCE_TREE,
     build_dir,
-    disk_guard,
     is_complete,
     locked,
     log_dir,
     publish,
+    require_space,
     stamp,
     unstamp,
     use_entry,
@@ -193,7 +193,8 @@ def prepare_kernel(tree: Tree, flavour: str, commit: str = "") -> Prepared:
     with locked(place):
         if is_complete(prepared.objects, key):
             return prepared
-        with step(f"configuring the {flavour} kernel", log), disk_guard(place, GIB // 2, "the kernel's configuration"):
+        with step(f"configuring the {flavour} kernel", log):
+            require_space(place, GIB // 2, "the kernel's configuration")
             prepared.objects.mkdir(parents=True, exist_ok=True)
             if edited:
                 unstamp(prepared.objects)  # an interrupted build mixes old and new files
@@ -220,7 +221,8 @@ def build_kernel(tree: Tree, flavour: str, commit: str = "") -> Kernel:
     what = f"the {flavour} kernel" + (" with edits outside drivers/md (only the first build takes minutes)" * edited)
     with locked(place):
         if not is_complete(built, prepared.key):
-            with step(f"building {what}", log), disk_guard(place, KERNEL_BUILD, "a kernel build"):
+            with step(f"building {what}", log):
+                require_space(place, KERNEL_BUILD, "a kernel build")
                 _make(prepared.source, log, f"O={prepared.objects}", *arch.arguments, arch.image, "modules")
                 _collect(prepared.objects, built, arch)
                 if not edited:

@@ -14,7 +14,7 @@ from pathlib import Path
 from ..common.errors import UserError
 from ..common.gitrepo import check_out, resolve
 from ..common.jobs import jobs
-from ..common.paths import GIB, build_dir, cache_dir, disk_guard, is_complete, locked, log_dir, stamp
+from ..common.paths import GIB, build_dir, cache_dir, is_complete, locked, log_dir, require_space, stamp
 from ..common.progress import step
 from ..common.run import run
 from ..trees.series import Tree
@@ -57,7 +57,8 @@ def build_programs(tree: Tree) -> Programs:
     with locked(place):
         if not is_complete(place, key):
             shutil.rmtree(place, ignore_errors=True)
-            with step(f"building {name}", log), disk_guard(place, BUILD_SPACE, f"a build of {name}"):
+            with step(f"building {name}", log):
+                require_space(place, BUILD_SPACE, f"a build of {name}")
                 source.mkdir(parents=True)
                 check_out(tree.path, tree.series, source, log)
                 configure_programs(build, source, prefix, CFLAGS, log)

@@ -14,11 +14,11 @@ from ..common.paths import (
     GIB,
     SOURCE_TREE,
     build_dir,
-    disk_guard,
     is_complete,
     locked,
     log_dir,
     publish,
+    require_space,
     stamp,
 )
 from ..common.progress import say, step
@@ -195,8 +195,8 @@ def _clone(base: BaseTree, part: Path, log: Path) -> None:
 
 def _check_out_all(path: Path, log: Path) -> None:
     if git(path, "config", "core.sparseCheckout", log=log, check=False).output.strip() == "true":
-        with disk_guard(path, SOURCE_TREE, "all files of the tree"):
-            git(path, "sparse-checkout", "disable", log=log, timeout=900)
+        require_space(path, SOURCE_TREE, "all files of the tree")
+        git(path, "sparse-checkout", "disable", log=log, timeout=900)
 
 
 def _set_aside(path: Path, log: Path) -> None:
