@@ -85,7 +85,7 @@ def test_the_queue_is_applied_one_commit_a_patch(
 
 
 def test_branches_named_like_the_tags_change_nothing(target: Target, tmp_path: Path) -> None:
-    base = prepare_base(target, kernel_tree(tmp_path / "linux"))
+    base = prepare_base(target, git_tree(tmp_path / "linux", None))
     before = apply_series(target, base)
     for name in ("base", "series"):
         git(before.path, "branch", name, before.base)
