@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +20,9 @@ from dmcrypt_inline.trees.package import DATA, PROGRAM
 KERNEL = "6.12.118"
 PATCHED = "1.0-inline"
 PLACES = ("/lib/modules", "/boot/", "/var/lib", "/var/tmp", "/run/", "/usr/src", "/sys/", "/proc/sys", "/etc/initramfs")
-# Each step that changes something: counted, and the KILL_AT-th is not done.
-COUNTED = """#!/bin/bash
-read -r number <"$R/count"; echo $((number + 1)) >"$R/count"
-[ $number != "${KILL_AT-none}" ] || { kill -KILL $VICTIM; exit 1; }
+# Before each step that changes the disk: a copy of the tree, as a power cut there would leave it.
+COPIED = """#!/bin/bash
+[ -z "${COPIES-}" ] || /bin/cp -a "$R" "$(/bin/mktemp -d "$COPIES/XXXXXX")/root"
 """
 REAL = ("cp", "mkdir", "mv", "rm", "rmdir", "sync")
 STEPS = {
@@ -74,16 +73,17 @@ class System:
     def __init__(self, place: Path) -> None:
         self.root, self.programs = place / "root", place / "programs"
         self.programs.mkdir()
+        (self.programs / "copying").mkdir()
         for name in REAL:
-            self._program(name, COUNTED + f'exec /bin/{name} "$@"\n')
+            self._program(f"copying/{name}", COPIED + f'exec /bin/{name} "$@"\n')
         for name, text in STEPS.items():
-            self._program(name, COUNTED + text)
+            self._program(name, COPIED + text)
         for name, text in ANSWERS.items():
-            self._program(name, f"#!/bin/bash\n{text}\n")
+            self._program(name, f"#!/bin/sh\n{text}\n")
         text = re.sub("@[A-Z]+@", "1.0", (DATA / PROGRAM).read_text())
         for name in PLACES:
             text = re.sub(rf"(?<![\w$}}]){name}", f"{self.root}{name}", text)
-        self._program(PROGRAM, text.replace("PATH=", f"PATH={self.programs}:", 1))
+        self._program(PROGRAM, text.replace("PATH=", f"PATH=${{COPIES:+{self.programs}/copying:}}{self.programs}:", 1))
         headers = self.modules / "build/include/generated"
         for path, written in {
             self.modules / "kernel/drivers/md/dm-crypt.ko": f"vermagic {KERNEL}\n",
@@ -122,10 +122,9 @@ class System:
 
     def run(self, what: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
         """Run the program."""
-        (self.root / "count").write_text("1\n")
-        command = f"VICTIM=$$ exec bash {self.programs / PROGRAM} {what} {KERNEL}"
+        words: list[str | Path] = ["bash", self.programs / PROGRAM, what, KERNEL]
         all_env = {"R": str(self.root), "PATH": "/usr/bin:/bin", **env}
-        return subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True, env=all_env)
+        return subprocess.run(words, check=False, capture_output=True, text=True, env=all_env)
 
     def state(self) -> State:
         version = re.compile("^version (.*)$", re.M)
@@ -139,58 +138,69 @@ class System:
         )
 
 
+UNFINISHED = (".new", f"initrd.img-{KERNEL}.dmcrypt-dkms")  # files that a killed call leaves
 NO_BUILD, NO_ROOM = {"NO_BUILD": "y"}, {"NO_ROOM": "y"}
 GONE = State("original", "", "")
 
 
-def goes_on(system: System, restore: Callable[[], None]) -> None:
-    """Each next call ends as it says, and can be repeated."""
-    left = system.state()
+def goes_on(system: System, before: Path) -> None:
+    """From the tree `before`, each next call ends as it says, and can be repeated."""
+
+    def restored() -> State:
+        shutil.rmtree(system.root)
+        shutil.copytree(before, system.root, symlinks=True)
+        return system.state()
+
+    left = restored()
     assert not left.note.startswith("original: ") or (left.image, left.placed) == ("original", ""), left
     assert system.call("install") == 0
     assert system.state() == State(PATCHED, PATCHED, f"{PATCHED}: built and checked\n"), left
-    restore()
+    restored()
     assert system.call("install", NO_BUILD) == 1
     assert system.state() == State("original", "", "original: dkms could not build it, see above\n"), left
-    restore()
-    assert system.call("remove") == 0
-    assert system.state() == GONE, left
-    restore()
+    restored()
     assert (system.call("remove", NO_ROOM) == 0) == (left.image == "original"), left
     assert system.state().image == left.image
     assert system.call("remove") == 0
     assert system.state() == GONE, left
+    restored()
+    assert system.call("remove") == 0
+    assert system.state() == GONE, left
 
 
-@pytest.mark.parametrize("before", ["nothing", "install"])
-@pytest.mark.parametrize(("what", "trouble"), [("install", {}), ("install", NO_BUILD), ("remove", {})])
-def test_it_can_be_killed_anywhere(tmp_path: Path, before: str, what: str, trouble: Mapping[str, str]) -> None:
-    system, complete, kept = System(tmp_path), tmp_path / "complete", tmp_path / "kept"
-    if before == "install":
-        assert system.call(before) == 0
-    seen: set[tuple[State, bool]] = set()
-    shutil.copytree(system.root, complete)
-    number = 0
-    while True:
-        number += 1
-        status = system.call(what, {**trouble, "KILL_AT": str(number)})
-        if status != -9:
-            break
-        found = (system.state(), (system.root / "run/depmod.d/dmcrypt-dkms.conf").exists())
-        if found not in seen:
-            seen.add(found)
-            shutil.copytree(system.root, kept)
-
-            def restore() -> None:
-                shutil.rmtree(system.root)
-                shutil.copytree(kept, system.root)
-
-            goes_on(system, restore)
-            shutil.rmtree(kept)
-        shutil.rmtree(system.root)
-        shutil.copytree(complete, system.root)
-    assert status == (1 if trouble else 0)
-    assert number > (1 if (before, what) == ("nothing", "remove") else 3)
+@pytest.mark.parametrize("part", [0, 1])
+def test_it_can_be_killed_before_any_change(tmp_path: Path, part: int) -> None:
+    system = System(tmp_path)
+    root, fresh, installed = system.root, tmp_path / "fresh", tmp_path / "installed"
+    shutil.copytree(system.root, fresh)
+    assert system.call("install") == 0
+    shutil.copytree(system.root, installed)
+    found: dict[tuple[State, str, bool], dict[str, Path]] = {}  # the trees, by what is left of temporary files
+    for before in (fresh, installed):
+        for number, (what, trouble) in enumerate((("install", {}), ("install", NO_BUILD), ("remove", {}))):
+            shutil.rmtree(system.root)
+            shutil.copytree(before, system.root)
+            copies = tmp_path / f"{before.name}-{number}"
+            copies.mkdir()
+            assert system.call(what, {**trouble, "COPIES": str(copies)}) == (1 if trouble else 0)
+            made = sorted(copies.iterdir())
+            assert len(made) >= (1 if (before, what) == (fresh, "remove") else 3)
+            for copy in made:
+                system.root = copy / "root"
+                unfinished = sorted(path.name for path in system.root.rglob("*") if path.name in UNFINISHED)
+                chosen = (system.modules / "chosen").read_text()
+                preferred = (system.root / "run/depmod.d/dmcrypt-dkms.conf").exists()
+                found.setdefault((system.state(), chosen, preferred), {})[" ".join(unfinished)] = system.root
+            system.root = root
+    assert len(found) > 8
+    groups = [list(trees.values()) for trees in found.values()]
+    for first, *others in groups[part::2]:
+        goes_on(system, first)
+        for before in others:
+            shutil.rmtree(system.root)
+            shutil.copytree(before, system.root)
+            assert system.call("install") == 0
+            assert system.state() == State(PATCHED, PATCHED, f"{PATCHED}: built and checked\n")
 
 
 @pytest.mark.parametrize(
