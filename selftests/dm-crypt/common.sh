@@ -142,7 +142,7 @@ no_warnings() {
 		awk -v warnings="$WARNINGS" -v ours="$OURS" '
 			{ sub(/^(\[[^]]*\])* */, "") }
 			$0 ~ warnings { warning = $0; rest = 60 }
-			rest-- > 0 && $0 ~ ours && !/^Modules linked in/ { print warning; rest = 0 }' |
+			rest-- > 0 && $0 ~ ours && !/^Modules linked/ { print warning; rest = 0 }' |
 		head -n 3)"
 }
 
@@ -204,7 +204,8 @@ null_disk() {
 	defer rmdir "$NULLB/$disk"
 	# A queue for polling, which newer kernels add, changes the context too.
 	[ ! -e "$NULLB/$disk/poll_queues" ] || set -- poll_queues=0 "$@"
-	for attribute in memory_backed=1 size=16 blocksize=512 submit_queues=1 irqmode=2 "$@" power=1; do
+	set -- memory_backed=1 size=16 blocksize=512 submit_queues=1 irqmode=2 "$@" power=1
+	for attribute; do
 		echo "${attribute#*=}" >"$NULLB/$disk/${attribute%%=*}" ||
 			broken "null_blk refuses $attribute"
 	done

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Encrypt like aes-xts, with OpenSSL, and send requests from memory that is not aligned to pages.
+"""Encrypt as dm-crypt does, with OpenSSL, and read and write with memory that is not aligned to pages.
 
-aes_xts.py encrypt KEY IV SECTOR LARGE FIRST    data from stdin, as they are stored: IV is plain or plain64, SECTOR the
-                                                bytes of one, LARGE 1 for iv_large_sectors, FIRST the iv_offset
-aes_xts.py write DEVICE SECTOR BYTES            data from stdin in requests of BYTES, from SECTOR bytes into a page on
-aes_xts.py read DEVICE SECTOR BYTES SIZE        SIZE bytes in the same way, to stdout
+aes_xts.py encrypt KEY IV SECTOR LARGE FIRST    stdin to stdout: IV is plain or plain64, SECTOR the size of one in
+                                                bytes, LARGE 1 for iv_large_sectors, FIRST the iv_offset
+aes_xts.py write DEVICE SECTOR BYTES            stdin to DEVICE, in requests of BYTES; the memory of each begins
+                                                SECTOR bytes after the start of a page
+aes_xts.py read DEVICE SECTOR BYTES SIZE        the first SIZE bytes of DEVICE to stdout, in the same way
 """
 
 import ctypes
@@ -31,8 +32,8 @@ def encrypt(key, iv, sector, large, first):
         if iv == "plain":
             tweak %= 1 << 32
         data = plain[number * sector : (number + 1) * sector]
-        started = crypto.EVP_EncryptInit_ex(context, cipher, None, raw, tweak.to_bytes(16, "little"))
-        if not (started and crypto.EVP_EncryptUpdate(context, stored, ctypes.byref(length), data, sector)):
+        begun = crypto.EVP_EncryptInit_ex(context, cipher, None, raw, tweak.to_bytes(16, "little"))
+        if not (begun and crypto.EVP_EncryptUpdate(context, stored, ctypes.byref(length), data, sector)):
             sys.exit("OpenSSL failed")
         sys.stdout.buffer.write(stored.raw)
 

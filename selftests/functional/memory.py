@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""memory.py DIGITS...: how often these bytes, in hexadecimal digits, are in memory.
+"""memory.py DIGITS...: count these bytes, in hexadecimal digits, in memory.
 
-It leaves them nowhere itself: it adds 1 to each byte, here and there, and clears what it copies memory into.
+The program has no copy of them: it adds 1 to each byte of the pattern and of memory, and clears its buffer.
 """
 
 import mmap
@@ -33,7 +33,7 @@ def main(patterns):
 
 
 def zones():
-    """Where memory begins and ends."""
+    """Return the first and last address of each zone."""
     said = Path("/proc/zoneinfo").read_text()
     found = re.findall(r"spanned +(\d+)\n +present +[1-9].*?start_pfn: +(\d+)$", said, re.M | re.S)
     return [(int(first) * mmap.PAGESIZE, (int(first) + int(pages)) * mmap.PAGESIZE) for pages, first in found]
