@@ -56,7 +56,7 @@ def environment(machine: Machine, accel: str, cryptsetup: Programs | None = None
     installed = host.python_env().glob("lib/python3*/site-packages/virtme_ng-*.dist-info")
     tools["virtme-ng"] = next((path.name.removesuffix(".dist-info") for path in installed), "unknown")
     return Environment(
-        target=kernel.target,
+        target=machine.tree.target.name,  # that of the queue; queues of a stack may share a kernel
         queue_hash=machine.tree.queue_hash,
         state=machine.state,
         kernel_release=kernel.release,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from operator import truediv
 from statistics import median
 from typing import Any
 
 from . import charts
 from .cells import Results
-from .statistics import Spread, median_interval, spread
-from .tables import Chart, Section, Table, figure
+from .statistics import Spread, compare, spread
+from .tables import Chart, Section, Table, figure, ratio
 
 KIND = ("form", "instructions", "cipher", "sector", "flags")
 CPU_TIME, ELAPSED = "ns_per_512", "elapsed_per_512"
@@ -18,7 +19,8 @@ ALONE = ("raw", "api", "library")  # the disk, and the cipher through the crypto
 FLAGS = {"read": "no_read", "write": "no_write", "inline": "both"}  # the words of sectors.sh
 SECTOR_NOTES = (
     "User-Mode Linux: times are those of this processor, without an emulator. Medians over the rounds; in brackets the "
-    "distance of the quartiles in percent of the median.",
+    "distance of the quartiles in percent of the median. Ratios have their 90 % confidence interval; '=': the interval "
+    "holds 1, no difference.",
 )
 NativeCell = Mapping[str, Any]
 SIZES = {4096: "4k", 65536: "64k", 1 << 20: "1M"}
@@ -50,7 +52,7 @@ def _sector_section(kind: Sequence[Any], of: Sequence[NativeCell], baseline: str
     compared = [name for name in variants if name not in (baseline, *ALONE)]
     ratios = [[load, *(_ratio(found[baseline], found[name]) for name in compared)] for load, found in loads.items()]
     tables = [Table("Nanoseconds per 512 bytes", ["", *variants], times)]
-    tables += [Table(f"Speed / {baseline} (90 % confidence interval)", ["", *compared], ratios)] if compared else []
+    tables += [Table(f"Speed / {baseline}", ["", *compared], ratios)] if compared else []
     drawn = [found for load, found in loads.items() if load.startswith("64k")]
     chart = [Chart("Where the time goes: requests of 64k", partial(_parts, loads, variants))] if drawn else []
     return Section(f"{form}, {instructions}: {cipher}, sectors of {sector}, {flags}", "", chart, tables)
@@ -63,9 +65,7 @@ def _spread(samples: Sequence[float]) -> str:
 
 def _ratio(reference: Sequence[float], samples: Sequence[float]) -> str:
     """How many times as fast as the reference, over the rounds."""
-    times = [one / other for one, other in zip(reference, samples, strict=True)]
-    interval = median_interval(times)
-    return f"{median(times):.3f}" + (" ({:.3f}-{:.3f})".format(*interval) if interval else " ?")
+    return ratio(compare(dict(enumerate(reference)), dict(enumerate(samples)), truediv))
 
 
 def _parts(loads: Mapping[str, Mapping[str, Sequence[float]]], variants: Sequence[str]) -> str:

@@ -130,7 +130,7 @@ def test_the_price_of_a_sector() -> None:
     times, ratios = section.tables
     assert times.columns == ["", "raw", "base", "series"]
     assert times.rows == [["64k read", "20.0 (0)", "200.0 (0)", "100.0 (0)"]]
-    assert (ratios.columns, ratios.rows) == (["", "series"], [["64k read", "2.000 (2.000-2.000)"]])
+    assert (ratios.columns, ratios.rows) == (["", "series"], [["64k read", "2.00 (2.00-2.00)"]])
     assert len(images(pages.page(SECTORS))) == 1
 
 
