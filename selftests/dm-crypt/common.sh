@@ -21,12 +21,12 @@ declare -A FLAGS=([default]="" [no_read]=no_read_workqueue [no_write]=no_write_w
 declare -A CIPHERS=([null]="capi:ecb-cipher_null-plain64"
 	[async-null]="capi:cryptd(ecb-cipher_null)-plain64")
 
-# The first line of a kernel warning. It counts when it, or one of the 60 lines below, matches OURS.
+# The first line of a kernel warning. It counts when it, or one of the 60 lines below, is RELEVANT.
 WARNINGS='^(watchdog: |[[] )?(BUG|WARNING|KASAN|UBSAN|ODEBUG|Oops|INFO: (task|rcu)|kernel BUG)'
 WARNINGS+='|^(Internal error|Unable to handle|general protection|refcount_t: |list_(add|del) corr)'
 WARNINGS+='|^rcu: .* stall|(recursive|circular) locking|inconsistent lock state|suspicious RCU'
-OURS='dm_crypt[] ]|dmcrypt_write|kcryptd|[ _]crypt_[a-z_]+[+]0x'
-OURS+='|^BUG: s.* (invalid context|atomic)|Invalid wait context'
+RELEVANT='dm_crypt[] ]|dmcrypt_write|kcryptd|[ _]crypt_[a-z_]+[+]0x'
+RELEVANT+='|^BUG: s.* (invalid context|atomic)|Invalid wait context'
 
 if [ -r "$HERE/../kselftest/ktap_helpers.sh" ]; then
 	# shellcheck source=/dev/null
@@ -111,7 +111,7 @@ run_case() {
 	deferred=() failed=$KSFT_PASS
 	on_exit_undo
 	mark_log
-	begun=$mark
+	start_mark=$mark
 	[ "$(type -t "${1%% *}")" = function ] || broken "there is no test case $1"
 	$1
 	end "$KSFT_PASS"
@@ -137,12 +137,12 @@ log_since() { dmesg | awk -v mark="$1" 'seen; index($0, mark) { seen = 1 }'; }
 
 # Want no kernel warning since the test case began. A log without the mark has lost lines.
 no_warnings() {
-	want "lines of the kernel log with the mark" 1 "$(dmesg | grep -c "$begun")"
-	want "kernel warnings" "" "$(log_since "$begun" |
-		awk -v warnings="$WARNINGS" -v ours="$OURS" '
+	want "lines of the kernel log with the mark" 1 "$(dmesg | grep -c "$start_mark")"
+	want "kernel warnings" "" "$(log_since "$start_mark" |
+		awk -v warnings="$WARNINGS" -v relevant="$RELEVANT" '
 			{ sub(/^(\[[^]]*\])* */, "") }
 			$0 ~ warnings { warning = $0; rest = 60 }
-			rest-- > 0 && $0 ~ ours && !/^Modules linked/ { print warning; rest = 0 }' |
+			rest-- > 0 && $0 ~ relevant && !/^Modules linked/ { print warning; rest = 0 }' |
 		head -n 3)"
 }
 

@@ -172,7 +172,7 @@ wrong_tag_is_refused() {
 		undo_last
 	done
 	want "message" "INTEGRITY AEAD ERROR" \
-		"$(log_since "$begun" | grep -o -m 1 "INTEGRITY AEAD ERROR")"
+		"$(log_since "$start_mark" | grep -o -m 1 "INTEGRITY AEAD ERROR")"
 }
 
 # error_reaches_the_caller CIPHER: an error of the disk does, with each flag.

@@ -32,8 +32,8 @@ def encrypt(key, iv, sector, large, first):
         if iv == "plain":
             tweak %= 1 << 32
         data = plain[number * sector : (number + 1) * sector]
-        begun = crypto.EVP_EncryptInit_ex(context, cipher, None, raw, tweak.to_bytes(16, "little"))
-        if not (begun and crypto.EVP_EncryptUpdate(context, stored, ctypes.byref(length), data, sector)):
+        started = crypto.EVP_EncryptInit_ex(context, cipher, None, raw, tweak.to_bytes(16, "little"))
+        if not (started and crypto.EVP_EncryptUpdate(context, stored, ctypes.byref(length), data, sector)):
             sys.exit("OpenSSL failed")
         sys.stdout.buffer.write(stored.raw)
 

@@ -42,20 +42,20 @@ refused() {
 			cmp - <(dd if="$DATA" bs=4k skip="${sector% *}" count="${sector#* }" status=none) 2>&1)"
 	done
 	want "message" success "$(outcome soon logged)"
-	if log_since "$begun" | grep -q "audit: .*module=crypt op=ctr"; then
+	if log_since "$start_mark" | grep -q "audit: .*module=crypt op=ctr"; then
 		records=$(printf "dev=$(numbers_of "$DEVICE") sector=%s\n" $((FAR * 8)) 8)
 		soon audited "$records"
 		want "audit records" "$records" "$(audited)"
 	fi
 }
 
-logged() { log_since "$begun" | grep -q 'INTEGRITY AEAD ERROR'; }
+logged() { log_since "$start_mark" | grep -q 'INTEGRITY AEAD ERROR'; }
 
 # audited: print devices and sectors of the audit records. audited RECORDS: compare them.
 audited() {
 	local found
 
-	found=$(log_since "$begun" |
+	found=$(log_since "$start_mark" |
 		sed -n 's/.*audit: .*module=crypt op=integrity-aead \(dev=[0-9:]* sector=[0-9]*\) .*/\1/p' | sort -u)
 	[ $# -gt 0 ] || echo "$found"
 	[ $# -eq 0 ] || [ "$found" = "$1" ]

@@ -12,7 +12,7 @@
 
 DEBUGFS=/sys/kernel/debug
 # In a guest every kernel warning counts.
-WARNINGS+='|I/O error|page allocation failure' OURS=.
+WARNINGS+='|I/O error|page allocation failure' RELEVANT=.
 
 ktap_test_fail() {
 	echo "not ok $((KTAP_TESTNO++)) $1"

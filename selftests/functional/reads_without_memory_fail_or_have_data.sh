@@ -36,7 +36,7 @@ read_without() {
 	END
 }
 
-payload_failed() { log_since "$begun" | grep bio_integrity_alloc; }
+payload_failed() { log_since "$start_mark" | grep bio_integrity_alloc; }
 
 # fails_or_has_data MODE
 fails_or_has_data() {
