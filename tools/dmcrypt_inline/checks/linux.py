@@ -92,7 +92,7 @@ def checkpatch(queue: Queue, patches: Sequence[Path], *ignored: str) -> None:
 
 def _makefile_lists_selftests() -> None:
     """Each selftest is a word of the directory's Makefile, from which kselftest takes the files to install."""
-    names = {Path(path).name for path in selftests.files()} - {"Makefile", "config", "settings"}
+    names = {path.name for path in selftests.SELFTESTS.iterdir()} - {"Makefile", "config", "settings"}
     listed = (selftests.SELFTESTS / "Makefile").read_text().split()
     fail_if([f"{name} is not in {selftests.IN_TREE}/Makefile" for name in sorted(names.difference(listed))])
 

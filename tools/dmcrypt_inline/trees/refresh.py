@@ -33,7 +33,8 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
         after = _patches(target, path, list(before.values()), log)
         edited = _edited_selftests(target, path, head, log)
         _write_queue(target, after)
-        done = selftests.take(path, head, log) if edited else []
+        if edited:
+            selftests.take(path, head, log)
         kept = keep(path, head, log)
         mark_made(path, log)  # the queue has these commits now, and is applied again over them
         (path / ".git" / ".complete").unlink()
@@ -47,6 +48,7 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
         selftests.refresh(tree)
         apply_series(target, base)  # the next refresh wants the tree of these files
     now = read_series(target)
+    done = [f"written: {selftests.SELFTESTS}"] if edited else []
     done += [f"written: {patch}" for patch in now if before.get(patch) != patch.read_text()]
     done += [f"removed: {patch}" for patch in before if patch not in now]
     return done or [f"the queue of {target.name} is what the tree has"]
@@ -77,7 +79,8 @@ def _refuse_losses(target: Target, base: BaseTree, path: Path, log: Path) -> Non
 
 def _edited_selftests(target: Target, path: Path, head: str, log: Path) -> bool:
     """Return True if the selftests were edited in the tree. Raises UserError if the directory was edited, too."""
-    was, now, here = selftests.listed(path, MADE, log), selftests.listed(path, head, log), selftests.files()
+    was, now = selftests.directory_in(path, MADE, log), selftests.directory_in(path, head, log)
+    here = selftests.store_directory(path, log)
     if not target.adds_selftests or now in (was, here):
         return False
     if here != was:

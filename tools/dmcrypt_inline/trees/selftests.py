@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import stat
+import tempfile
 from pathlib import Path
 
 from ..common.errors import UserError
-from ..common.gitrepo import blob_id, git
+from ..common.gitrepo import git, resolve
 from ..common.paths import REPO, log_dir
 from .series import FORMAT, Tree, read_series
 
@@ -14,65 +14,48 @@ SELFTESTS = REPO / "selftests" / "dm-crypt"
 IN_TREE = "tools/testing/selftests/dm-crypt"
 # Two lines of context: the third after the entry in MAINTAINERS is another address in the tree of the posting.
 CONTEXT = ("--unified=2",)
+EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"  # git's id of a tree without files
+ALL_FILES = ("-c", "core.sparseCheckout=false")
 
 
-def files() -> dict[str, tuple[str, str]]:
-    """The files of the directory: path in the kernel tree -> (git mode, git blob id)."""
-    found = {}
-    for path in sorted(SELFTESTS.iterdir()):
-        mode = "100755" if path.stat().st_mode & stat.S_IXUSR else "100644"
-        found[f"{IN_TREE}/{path.name}"] = (mode, blob_id(path))
-    return found
+def store_directory(repo: Path, log: Path) -> str:
+    """Write the files of the directory into the repository; returns the id of their git tree."""
+    with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
+        index = {"GIT_INDEX_FILE": f"{name}/index"}
+        git(repo, *ALL_FILES, f"--work-tree={SELFTESTS}", "add", "-A", "-f", SELFTESTS, log=log, env=index)
+        return git(repo, "write-tree", log=log, env=index).output.strip()
 
 
-def listed(repo: Path, commit: str, log: Path) -> dict[str, tuple[str, str]]:
-    """The files of the directory in a commit, like `files`."""
-    found = {}
-    for line in git(repo, "ls-tree", "-r", commit, f"{IN_TREE}/", log=log).output.splitlines():
-        meta, path = line.split("\t", 1)
-        mode, _, blob = meta.split()
-        found[path] = (mode, blob)
-    return found
+def directory_in(repo: Path, commit: str, log: Path) -> str:
+    """The id of the directory's git tree in a commit; the one of an empty tree when there is no such directory."""
+    return resolve(repo, f"{commit}:{IN_TREE}", log) or EMPTY
 
 
 def adds_them(repo: Path, commit: str, log: Path) -> bool:
     """Return True if a commit changes the directory."""
-    touched = git(repo, "diff-tree", "-r", "--no-commit-id", "--name-only", commit, log=log).output.split()
-    return any(path.startswith(f"{IN_TREE}/") for path in touched)
+    return directory_in(repo, commit, log) != directory_in(repo, f"{commit}^", log)
 
 
-def take(repo: Path, commit: str, log: Path) -> list[str]:
-    """Make the directory what it is in a commit; what was done, line by line."""
-    wanted, done = listed(repo, commit, log), []
-    for path in sorted(files().keys() - wanted.keys()):
-        (SELFTESTS / Path(path).name).unlink()
-        done.append(f"removed: {SELFTESTS / Path(path).name}")
-    for path, (mode, blob) in wanted.items():
-        if files().get(path) != (mode, blob):
-            place = SELFTESTS / Path(path).name
-            place.write_text(git(repo, "cat-file", "blob", blob, log=log).output)
-            place.chmod(0o755 if mode == "100755" else 0o644)
-            done.append(f"written: {place}")
-    return done
+def take(repo: Path, commit: str, log: Path) -> None:
+    """Replace the files of the directory by those of a commit."""
+    for path in SELFTESTS.iterdir():
+        path.unlink()
+    with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
+        index = {"GIT_INDEX_FILE": f"{name}/index"}
+        git(repo, *ALL_FILES, "read-tree", directory_in(repo, commit, log), log=log, env=index)
+        git(repo, *ALL_FILES, f"--work-tree={SELFTESTS}", "checkout-index", "-a", log=log, env=index)
 
 
 def differences(tree: Tree) -> list[str]:
-    """Where directory and applied queue differ, one line a file; empty when they are equal."""
-    patched = listed(tree.path, tree.series, log_dir(tree.target.name) / "tree.log")
-    wanted = files()
-    problems = []
-    for path in sorted(wanted.keys() | patched.keys()):
-        if path not in patched:
-            problems.append(f"{path} is not in the queue")
-        elif path not in wanted:
-            problems.append(f"{path} is in the queue, but not in {SELFTESTS}")
-        elif wanted[path] != patched[path]:
-            problems.append(f"{path} differs from {SELFTESTS / Path(path).name}")
-    return problems
+    """The files that differ between the directory and the applied queue, one line each."""
+    log = log_dir(tree.target.name) / "tree.log"
+    patched, wanted = directory_in(tree.path, tree.series, log), store_directory(tree.path, log)
+    output = git(tree.path, "diff", "--no-renames", "--name-only", patched, wanted, log=log).output
+    return [f"{IN_TREE}/{name} differs from {SELFTESTS / name}" for name in output.splitlines()]
 
 
 def refreshed(tree: Tree) -> list[str]:
-    """Call `refresh` where there is a difference; what was done, line by line."""
+    """Call `refresh` where there is a difference; returns the report, line by line."""
     found = differences(tree)
     if not found:
         return [f"the queue of {tree.target.name} has the files of selftests/dm-crypt as they are"]
@@ -85,27 +68,19 @@ def refresh(tree: Tree) -> Path:
     Its message, author and date stay. Raises UserError when the last patch adds no selftests.
     """
     log = log_dir(tree.target.name) / "selftests.log"
-    patch = read_series(tree.target)[-1]
-    commit = tree.commits[-1]
-    if not adds_them(tree.path, commit, log):
+    patch, commit, repo = read_series(tree.target)[-1], tree.commits[-1], tree.path
+    if not adds_them(repo, commit, log):
         raise UserError(f"{patch} is the last patch of the queue, but does not add {IN_TREE}")
-    index = {"GIT_INDEX_FILE": str(tree.path / ".git" / "selftests.index")}
-    git(tree.path, "read-tree", commit, log=log, env=index)
-    git(tree.path, "-c", "core.sparseCheckout=false", "rm", "-r", "-q", "--cached", "--", IN_TREE, log=log, env=index)
-    for path, (mode, blob) in files().items():
-        git(tree.path, "hash-object", "-w", "--no-filters", SELFTESTS / Path(path).name, log=log)
-        git(tree.path, "update-index", "--add", "--cacheinfo", f"{mode},{blob},{path}", log=log, env=index)
-    changed = git(tree.path, "write-tree", log=log, env=index).output.strip()
-    said = git(tree.path, "log", "-1", "--format=%an%x00%ae%x00%aI%x00%B", commit, log=log).output
-    name, address, date, message = said.split("\0", 3)
+    with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
+        index = {"GIT_INDEX_FILE": f"{name}/index"}
+        git(repo, "read-tree", commit, log=log, env=index)
+        git(repo, *ALL_FILES, "rm", "-r", "-q", "--cached", "--", IN_TREE, log=log, env=index)
+        git(repo, "read-tree", f"--prefix={IN_TREE}/", store_directory(repo, log), log=log, env=index)
+        changed = git(repo, "write-tree", log=log, env=index).output.strip()
+    said = git(repo, "log", "-1", "--format=%an%n%ae%n%aI%n%B", commit, log=log).output
+    name, address, date, message = said.split("\n", 3)
     author = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address, "GIT_AUTHOR_DATE": date}
-    made = git(
-        tree.path,
-        *("commit-tree", changed, "-p", f"{commit}^", "-F", "-"),
-        log=log,
-        env=author,
-        stdin=message.rstrip("\n").encode() + b"\n",
-    ).output.strip()
-    text = git(tree.path, "format-patch", *FORMAT, *CONTEXT, "--stdout", "-1", made, log=log).output
-    patch.write_text(text)
+    text = f"{message.rstrip()}\n".encode()
+    made = git(repo, "commit-tree", changed, "-p", f"{commit}^", log=log, env=author, stdin=text).output.strip()
+    patch.write_text(git(repo, "format-patch", *FORMAT, *CONTEXT, "--stdout", "-1", made, log=log).output)
     return patch

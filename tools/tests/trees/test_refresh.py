@@ -167,7 +167,7 @@ def test_selftests_edited_in_the_tree_reach_the_directory(edited: Edited) -> Non
     with pytest.raises(UserError, match="edited both"):
         edited.write_back()
     test.write_text("#!/bin/sh\n")
-    assert any(line == f"written: {test}" for line in edited.write_back())
+    edited.write_back()
     assert test.read_text() == "#!/bin/sh\ntrue\n"
 
 

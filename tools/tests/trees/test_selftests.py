@@ -51,7 +51,7 @@ def tree_with(place: Path, files: dict[str, str]) -> Tree:
 def test_each_difference_is_named(tmp_path: Path, directory: Path) -> None:
     tree = tree_with(tmp_path, {"test.sh": "#!/bin/bash\n", "old.sh": "true\n"})
     found = selftests.differences(tree)
-    assert [line.replace(selftests.IN_TREE + "/", "").partition(" ")[0] for line in found] == [
+    assert [line.removeprefix(selftests.IN_TREE + "/").partition(" ")[0] for line in found] == [
         "helper.sh",
         "old.sh",
         "test.sh",
