@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,9 +12,8 @@ from guests import stand_in, user_mode
 
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.guests import guest, machine
-from dmcrypt_inline.guests.guest import GrowingFile, GuestResult, open_shell, run_guest
+from dmcrypt_inline.guests.guest import GuestResult, run_guest
 from dmcrypt_inline.guests.kernel_log import KernelWarning
-from dmcrypt_inline.guests.machine import Machine
 from dmcrypt_inline.guests.runs import KEPT, kept_runs, new_run
 from dmcrypt_inline.kernels.build import Kernel
 
@@ -113,46 +111,11 @@ def test_each_part_of_a_console_is_searched_once(
     assert sum(searched[:-1]) <= size  # the last search is that of the complete console, for the result
 
 
-def test_a_growing_file_gives_each_line_once(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    file = GrowingFile(path)
-    assert file.new_lines() == []
-    for text, lines in (("one\r\ntw", ["one"]), ("o", []), ("\nthree", ["two"])):
-        with path.open("a") as log:
-            log.write(text)
-        assert file.new_lines() == lines
-    assert file.new_lines(ended=True) == ["three"]
-
-
-def test_user_mode_linux_gets_script_and_share(kernel: Kernel, tmp_path: Path) -> None:
-    native = user_mode(kernel, 'echo "$SCRIPT" >"$SHARE/output"; echo up >&2; echo 0 >"$SHARE/status"')
-    lines: list[str] = []
-    result = boot(native, tmp_path / "run", lines=lines)
-    result.require_success()
-    assert lines == ["nothing.sh"]
-    assert "up" in result.console.read_text()
-    assert Machine(None, native, {}, "kvm").accel() == "native"  # type: ignore[arg-type]
-
-
 def test_a_guest_that_is_killed_prints_no_warning_about_that(kernel: Kernel, tmp_path: Path) -> None:
     cleans_up = """trap 'echo "BUG: sleeping in console_exit"; exit 1' TERM; echo $$ >"$PID"; echo "BUG: first"; """
     native = user_mode(kernel, cleans_up + "while :; do sleep 0.1; done")
     result = boot(native, tmp_path / "run", timeout=30.0, grace=1.0)
     assert [warning.first for warning in result.warnings] == ["BUG: first"]
-
-
-def test_a_guest_that_counts_instructions_has_one_cpu(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = tmp_path / "seen"
-    stand_in(monkeypatch, tmp_path, f'echo 0 >"$SHARE/status"; echo "$all" >{seen}')
-    for accel, cpus in (("tcg", "2"), ("icount", "1")):
-        assert machine.choose(kernel, accel) == accel
-        run_guest(kernel, "nothing.sh", name="test", out=tmp_path / accel, accel=accel, timeout=20.0)
-        given = seen.read_text()
-        assert f" --cpus {cpus} " in given
-        assert ("-icount shift=0" in given) == (accel == "icount")
-        assert "--disable-kvm" in given
 
 
 def test_accel_without_kvm(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,31 +172,3 @@ def test_each_run_has_a_directory_and_the_last_ones_are_kept(tmp_path: Path) -> 
     assert not any(other.exists() for other in others)
     assert set(kept_runs(tmp_path, "test")) == {*runs, newest}
     assert len(kept_runs(tmp_path, "test-long")) == 1
-
-
-def open_on_terminal(kernel: Kernel, out: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The variables of a guest with a shell."""
-    for stream in ("stdin", "stdout"):
-        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
-    monkeypatch.setattr("os.get_terminal_size", lambda: os.terminal_size((101, 37)))
-    monkeypatch.setenv("TERM", "vt102")
-    open_shell(kernel, out=out, accel="tcg", inputs={}, env={"CRYPTSETUP_PREFIX": "/opt/x"})
-    return (out / "share" / "input" / "environment").read_text()
-
-
-def test_a_shell_knows_its_terminal(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(monkeypatch, tmp_path, 'echo 7 >"$SHARE/status"')
-    variables = open_on_terminal(kernel, tmp_path / "one", monkeypatch)
-    for line in ("TERM=vt102", "COLUMNS=101", "LINES=37", "CRYPTSETUP_PREFIX=/opt/x"):
-        assert f"export {line}\n" in variables
-    stand_in(monkeypatch, tmp_path, "exit 0")
-    with pytest.raises(UserError):
-        open_on_terminal(kernel, tmp_path / "two", monkeypatch)
-    native = user_mode(kernel, 'echo "$@" >"$SHARE/results/words"; echo 0 >"$SHARE/status"')
-    open_on_terminal(native, tmp_path / "three", monkeypatch)
-    assert "con0=fd:0,fd:1" in (tmp_path / "three" / "share" / "results" / "words").read_text()
-
-
-def test_a_shell_needs_a_terminal(kernel: Kernel, tmp_path: Path) -> None:
-    with pytest.raises(UserError):
-        open_shell(kernel, out=tmp_path / "run", accel="tcg", inputs={}, env={})

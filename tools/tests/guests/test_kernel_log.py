@@ -77,7 +77,3 @@ def test_excerpt_holds_the_trace_and_ends() -> None:
     assert lines[0] == "before"
     assert lines[2] == " frame 0"
     assert len(lines) == EXCERPT_LINES + 1
-
-
-def test_carriage_returns_of_a_serial_console_do_not_matter() -> None:
-    assert [c.line for c in find_warnings("one\r\n\r\nBUG: KASAN: x\r\n")] == [3]

@@ -69,18 +69,6 @@ def test_a_test_has_the_guest_that_it_asks_for(kernel: Kernel, tmp_path: Path, m
         assert "cryptd_max_cpu_qlen=4" in given
 
 
-def test_a_guest_that_died_shows_its_last_lines(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    guests = make_guests(kernel, tmp_path, monkeypatch, "")
-    dies = 'echo ok 1 a >"$SHARE/results/output.ktap"; echo "guest test: functional/io"; echo out of memory'
-    stand_in(monkeypatch, tmp_path, dies)
-    lines: list[str] = []
-    result = replace(guests, on_line=lines.append).run(module(tmp_path, "series"), "functional/io", 20.0)
-    assert lines[-1] == "    out of memory"
-    assert (result.status, result.counts.failed) == (None, 2)
-
-
 @pytest.mark.parametrize("console", ["", "BUG: at boot\nguest test: functional/io\n"])
 def test_a_guest_that_is_silent_or_warns_before_the_test_is_an_error(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, console: str
@@ -90,14 +78,6 @@ def test_a_guest_that_is_silent_or_warns_before_the_test_is_an_error(
     stand_in(monkeypatch, tmp_path, body)
     with pytest.raises(UserError):
         guests.run(module(tmp_path, "series"), "functional/io", 20.0)
-
-
-def test_only_what_is_executable_is_a_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "TESTS", tmp_path)
-    (tmp_path / "group").mkdir()
-    for name, mode in (("two.sh", 0o755), ("one.sh", 0o755), ("sourced.sh", 0o644), ("README", 0o755)):
-        (tmp_path / "group" / name).touch(mode)
-    assert files.names("group") == ["group/one", "group/two"]
 
 
 def test_a_mutant_must_name_its_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from pathlib import Path
 
 import pytest
 
 from dmcrypt_inline.common.counts import Counts
 from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.testing.package_guests import QUESTIONS, SECURE_BOOT, Boot, answer, judge, newest, set_secure_boot
+from dmcrypt_inline.testing.package_guests import SECURE_BOOT, Boot, judge, newest, set_secure_boot
 
 LISTING = "/2/040755/0/0/./4096/\n" + "".join(
     f"/12/100644/0/0/{name}/1/\n"
@@ -82,20 +80,3 @@ def test_secure_boot_is_turned_on_and_off(tmp_path: Path, on: bool) -> None:
         variables.write_bytes(other)
         with pytest.raises(UserError):
             set_secure_boot(variables, on)
-
-
-def test_each_question_is_answered_once_and_in_order(tmp_path: Path) -> None:
-    keys, screen = tmp_path / "keys", tmp_path / "screen"
-    os.mkfifo(keys)
-    os.mkfifo(screen)
-    person = threading.Thread(target=answer, args=(keys, screen))
-    person.start()
-    with keys.open("rb", buffering=0) as typed, screen.open("wb", buffering=0) as shown:
-        shown.write(b"Reboot; Enroll MOK; not yet")
-        for question, reply in QUESTIONS:
-            shown.write(question[:3])
-            shown.write(question[3:] + b" and more")
-            assert typed.read(100) == reply
-        shown.write(b"what nobody asks")
-    person.join(10)
-    assert not person.is_alive()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -113,22 +112,6 @@ def test_a_commit_may_fail_as_the_base_until_a_commit_fixes_it(
     assert [name for name in found if found[name] == "skip"] == [
         *("patch-01: a", "patch-01: b", "patch-01: z", "patch-02: b", "patch-02: z", "patch-03: z")
     ]
-
-
-def test_an_error_in_one_guest_ends_all(machine: Machine) -> None:
-    started = []
-
-    def refuses() -> list[results.Outcome]:
-        raise UserError("no guest")
-
-    def runs() -> list[results.Outcome]:
-        started.append(1)
-        time.sleep(0.001)
-        return []
-
-    with pytest.raises(UserError):
-        suites._suite(machine, "test", quick=True).run([refuses, *([runs] * 1000)])
-    assert len(started) < 1000
 
 
 def result(text: str, status: int | None = 1, warning: str = "") -> guest_tests.TestResult:
