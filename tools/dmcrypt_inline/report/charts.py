@@ -87,7 +87,7 @@ def stacks(panels: Mapping[str, Mapping[str, Sequence[float]]], labels: Sequence
         axis.grid(visible=False, axis="y")
         axis.set_xlim(0, 1.2 * max(begin))
         axis.set_xlabel(unit)
-    axes[0].legend(loc="lower right", fontsize=8)
+    made.legend(*axes[0].get_legend_handles_labels(), loc="outside lower left", ncols=len(COLOURS), fontsize=8)
     return _uri(made)
 
 
@@ -109,9 +109,10 @@ def lines(panels: Mapping[str, Mapping[str, Mapping[float, Spread]]], across: st
         axis.xaxis.set_major_formatter("{x:g}")
         axis.set_yscale("log")
         axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_minor_formatter("{x:g}")
         axis.set_xlabel(across)
         axis.set_ylabel(unit)
-    axes[0].legend(fontsize=8)
+    made.legend(*axes[0].get_legend_handles_labels(), loc="outside lower left", ncols=len(COLOURS), fontsize=8)
     return _uri(made)
 
 

@@ -97,23 +97,22 @@ def _default_path(cells: Sequence[NativeCell]) -> list[Section]:
             found.setdefault(kind, {}).setdefault(load, {})[cell["flags"]] = cell
     sections = []
     for (form, cipher, variant), loads in found.items():
-        rows = []
-        for load, modes in loads.items():
-            default = modes["default"]
-            cpu_s = [value * (1 << 21) / 1e9 for value in default[CPU_TIME]]
-            row = [load, _spread(default[ELAPSED]), figure(median(cpu_s))]
-            for flags in FLAGS:
-                row += [_ratio(default[name], modes[flags][name]) for name in (ELAPSED, CPU_TIME)]
-            rows.append(row)
-        heads = [head for name in FLAGS.values() for head in (f"{name}: speed", f"{name}: 1/CPU time")]
-        columns = ["threads x in flight", "default: ns per 512 bytes", "default: CPU s/GiB", *heads]
+        tables = []
+        for name, caption, unit, factor in (
+            (ELAPSED, "Speed: flags / default path", "ns per 512 bytes", 1.0),
+            (CPU_TIME, "CPU time: default path / flags", "CPU s/GiB", (1 << 21) / 1e9),
+        ):
+            rows = []
+            for load, modes in loads.items():
+                default = modes["default"][name]
+                compared = [_ratio(default, modes[flags][name]) for flags in FLAGS]
+                rows.append([load, figure(median(default) * factor), *compared])
+            tables.append(Table(caption, ["threads x in flight", f"default: {unit}", *FLAGS.values()], rows))
         text = "Ratios to the default path; 2 is twice as fast, or half the CPU time. Two CPUs."
         if "nohlt" in form:
             text += " Idle CPUs poll: CPU times say nothing."
         chart = Chart("Both flags / default path, one thread", partial(_over_depth, loads))
-        sections.append(
-            Section(f"{form}: {cipher}, {variant}", text, [chart], [Table("Default path and flags", columns, rows)])
-        )
+        sections.append(Section(f"{form}: {cipher}, {variant}", text, [chart], tables))
     return sections
 
 

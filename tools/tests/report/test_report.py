@@ -143,10 +143,9 @@ def test_the_default_path_against_the_flags() -> None:
         ]
     )
     [section] = sectors.sector_sections(made)
-    [table] = section.tables
-    assert table.rows[0][:3] == ["64k read, 1 x 1", "100.0 (0)", "2.10"]
-    ratios = [text.partition(" ")[0] for text in table.rows[1][3:]]
-    assert ratios == ["1.000", "1.000", "0.500", "1.000", "0.500", "1.000"]
+    speed, cpu = section.tables
+    assert speed.rows[0] == ["64k read, 1 x 1", "100", "1.000 (1.000-1.000) =", *["0.500 (0.500-0.500)"] * 2]
+    assert cpu.rows[1] == ["64k read, 1 x 8", "2.10", *["1.000 (1.000-1.000) ="] * 3]
     assert len(images(pages.page(made))) == 1
 
 
