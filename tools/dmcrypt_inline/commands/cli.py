@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
@@ -64,6 +64,7 @@ ALL_TARGETS = target(f"all except {LONG_TERM}")
 TESTED_TARGETS = target(f"all; of {LONG_TERM} only the mails and the regression tests")
 TREE = (TARGET, LINUX, CRYPTSETUP)
 KERNEL = (TARGET, LINUX, JOBS)
+BRANCHED = [replace(each, help="your git repository, which gets a new branch") for each in (LINUX, CRYPTSETUP)]
 EMULATED = accel("kvm", "tcg")
 ANY_GUEST = accel("kvm", "tcg", UNACCELERATED)
 ANY_CLOCK = accel("kvm", "tcg", COUNTED, UNACCELERATED)
@@ -155,7 +156,7 @@ STAGES = {
     "am": Stage(
         queue.am,
         "LINUX=DIR: the queue on a new branch of your own tree",
-        (target("the one that fits the tree"), LINUX, CRYPTSETUP),
+        (target("the one that fits the tree"), *BRANCHED),
     ),
     "outbox": Stage(
         queue.outbox,

@@ -1,4 +1,4 @@
-"""The sub-commands that measure."""
+"""The stages that measure."""
 
 from __future__ import annotations
 

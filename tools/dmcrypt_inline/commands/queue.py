@@ -1,4 +1,4 @@
-"""The sub-commands that apply a queue, maintain it and take it elsewhere."""
+"""The stages that apply a queue, maintain it, and export it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def refresh(request: Request) -> int:
 
 
 def refresh_selftests(request: Request) -> int:
-    """Put the files of selftests/dm-crypt into the patches that add them."""
+    """Write the files of selftests/dm-crypt into the patches that add them."""
     for target in request.targets():
         if target.adds_selftests:
             for line in selftests.refreshed(request.tree(target)):
@@ -58,12 +58,10 @@ def refresh_selftests(request: Request) -> int:
 
 
 def am(request: Request) -> int:
-    """The queue that suits the user's tree as a new branch there."""
+    """Commit the queue that fits the user's tree on a new branch there."""
     named = request.target() if request.target_name else None
     if len(request.own) != 1:
-        raise UserError(
-            "onto which tree? give one of LINUX= and CRYPTSETUP=, a git repository:\n    make am LINUX=~/src/linux"
-        )
+        raise UserError("give a git repository, LINUX= or CRYPTSETUP=, for example:\n    make am LINUX=~/src/linux")
     [(variable, own)] = request.own.items()
     for line in am_stage.apply_queue(variable, own, named):
         say(line)
@@ -92,13 +90,13 @@ def outbox(request: Request, sign: str, trailers: Sequence[str], version: int) -
 
 
 def package(request: Request, version: str) -> int:
-    """The drivers of all targets that go into the package, as one."""
+    """Make the package with the drivers of all its targets."""
     packaged(request, version)
     return 0
 
 
 def packaged(request: Request, version: str) -> Path:
-    """Make the package, and say what there is; returns the one for Debian."""
+    """Make the package, and print the paths; returns the path of the Debian package."""
     drivers = [package_stage.driver_of(request.tree(target)) for target in TARGETS.values() if target.in_package]
     made = package_stage.make(drivers, version)
     for path in made:

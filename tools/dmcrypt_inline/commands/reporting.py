@@ -1,4 +1,4 @@
-"""The sub-commands that show results. They only read."""
+"""The stages that show results. They only read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sub-commands that check and test a queue."""
+"""The stages that check and test a queue."""
 
 from __future__ import annotations
 

@@ -49,14 +49,6 @@ def resolve(repo: Path, name: str, log: Path) -> str | None:
     return found.output.strip() if found.returncode == 0 else None
 
 
-def check_out(repo: Path, commit: str, into: Path, log: Path) -> None:
-    """Write the files of `commit` into the directory `into`. The repository is only read."""
-    index = {"GIT_INDEX_FILE": str(into / ".index")}
-    git(repo, "read-tree", commit, log=log, env=index)
-    git(repo, "checkout-index", "-q", "-a", "-f", f"--prefix={into}/", log=log, env=index, timeout=900)
-    (into / ".index").unlink()
-
-
 def write_tree(
     repo: Path,
     listed: Iterable[str],

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..common.errors import UserError
-from ..common.gitrepo import check_out, resolve
+from ..common.gitrepo import resolve, update_files
 from ..common.jobs import jobs
 from ..common.paths import GIB, build_dir, cache_dir, is_complete, locked, log_dir, require_space, stamp
 from ..common.progress import step
@@ -59,8 +59,7 @@ def build_programs(tree: Tree) -> Programs:
             shutil.rmtree(place, ignore_errors=True)
             with step(f"building {name}", log):
                 require_space(place, BUILD_SPACE, f"a build of {name}")
-                source.mkdir(parents=True)
-                check_out(tree.path, tree.series, source, log)
+                update_files(tree.path, tree.series, source, log)
                 configure_programs(build, source, prefix, CFLAGS, log)
                 make_programs(build, source, log)
                 _make(source, log, "install", "DESTDIR=")

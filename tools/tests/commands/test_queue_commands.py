@@ -18,7 +18,7 @@ from dmcrypt_inline.trees.series import apply_series, check_out_all
 
 @pytest.mark.parametrize("own", [{}, {"LINUX": Path("a"), "CRYPTSETUP": Path("b")}])
 def test_am_wants_one_tree(own: dict[str, Path]) -> None:
-    with pytest.raises(UserError, match="onto which tree"):
+    with pytest.raises(UserError):
         queue.am(Request(None, own))
 
 
