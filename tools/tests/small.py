@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,12 +35,13 @@ def shell(place: Path, script: str) -> None:
 
 def kernel_tree(place: Path, text: str = BEFORE) -> Path:
     """A directory that looks like a kernel's, with a product of a build that .gitignore names."""
-    for name, content in {
-        SOURCE: text,
-        "Makefile": "all:\n",
-        ".gitignore": "*.o\n",
-        "drivers/md/dm-crypt.o": "built\n",
-    }.items():
+    products = {".gitignore": "*.o\n", "drivers/md/dm-crypt.o": "built\n"}
+    return write_files(place, {SOURCE: text, "Makefile": "all:\n", **products})
+
+
+def write_files(place: Path, files: Mapping[str, str]) -> Path:
+    """Write texts below `place`, which is returned."""
+    for name, content in files.items():
         path = place / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
@@ -49,7 +50,11 @@ def kernel_tree(place: Path, text: str = BEFORE) -> Path:
 
 def git_tree(place: Path, tag: str | None, text: str = BEFORE) -> Path:
     """`kernel_tree` as a git repository, committed and perhaps tagged."""
-    kernel_tree(place, text)
+    return repository(kernel_tree(place, text), tag)
+
+
+def repository(place: Path, tag: str | None) -> Path:
+    """Commit all files in `place` to a new git repository, and perhaps tag the commit."""
     git(place, "init", "-q")
     git(place, "add", "-A")
     git(place, "commit", "-q", "--allow-empty", "-m", "all")

@@ -163,8 +163,3 @@ def stamp(path: Path, key: str) -> None:
     fresh = path / ".complete.part"
     fresh.write_text(key)
     fresh.rename(path / ".complete")
-
-
-def unstamp(path: Path) -> None:
-    """Take the stamp of `path` away, before its files change."""
-    (path / ".complete").unlink(missing_ok=True)

@@ -27,7 +27,6 @@ from ..common.paths import (
     publish,
     require_space,
     stamp,
-    unstamp,
     use_entry,
 )
 from ..common.progress import step
@@ -197,7 +196,7 @@ def prepare_kernel(tree: Tree, flavour: str, commit: str = "") -> Prepared:
             require_space(place, GIB // 2, "the kernel's configuration")
             prepared.objects.mkdir(parents=True, exist_ok=True)
             if edited:
-                unstamp(prepared.objects)  # an interrupted build mixes old and new files
+                stamp(prepared.objects, "")  # an interrupted build mixes old and new files
                 for earlier in place.glob("built-*"):
                     shutil.rmtree(earlier)
                 update_files(tree.path, files, source, log)

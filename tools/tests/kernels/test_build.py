@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from guests import make_tests, run_test, stand_in
-from small import AFTER, BEFORE, SOURCE, git, git_tree, make_target
+from small import AFTER, BEFORE, SOURCE, git, make_target, repository, write_files
 
 from dmcrypt_inline.commands.machines import machine_as_it_stands, make_machine
 from dmcrypt_inline.commands.request import Request
@@ -38,6 +38,7 @@ modules: $(patsubst %.c,%.ko,$(wildcard $(M)/drivers/md/*.c))
 MERGE_CONFIG = 'out=$3; shift 3; cat "$@" >"$out/.config"\n'
 OTHER = "drivers/md/dm.c"
 FILES = {
+    SOURCE: BEFORE,
     "Makefile": MAKEFILE,
     "scripts/kconfig/merge_config.sh": MERGE_CONFIG,
     "block/core.c": "core\n",
@@ -52,15 +53,7 @@ EDITED = "int version = 23;\n"
 @pytest.fixture
 def request_of_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Request:
     """A request for the target `small`, whose kernel has the FILES."""
-    for name, text in FILES.items():
-        path = tmp_path / "linux" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    linux = git_tree(tmp_path / "linux", "v0.1")
-    for name, text in FILES.items():
-        (linux / name).write_text(text)  # git_tree has a Makefile of its own
-    git(linux, "commit", "-q", "-a", "--amend", "-m", "all")
-    git(linux, "tag", "-f", "v0.1")
+    linux = repository(write_files(tmp_path / "linux", FILES), "v0.1")
     monkeypatch.setitem(TARGETS, "small", make_target(tmp_path))
     monkeypatch.setattr("dmcrypt_inline.commands.request.ensure_packages", lambda *_: None)
     return Request("small", {"LINUX": linux}, "tcg")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import git
+from small import git, repository, write_files
 
 from dmcrypt_inline.checks import cryptsetup
 from dmcrypt_inline.checks.checklist import Failed, Queue
@@ -60,15 +60,9 @@ FILES = {
 
 def tree(place: Path, main: str, old: str = OLD) -> Tree:
     """A queue of one patch, applied: it makes main.c `main` and old.c `old`."""
-    work = place / "work"
-    for name, content in FILES.items():
-        (work / name).parent.mkdir(parents=True, exist_ok=True)
-        (work / name).write_text(content)
+    work = write_files(place / "work", FILES)
     (work / "configure").chmod(0o755)
-    git(work, "init", "-q")
-    git(work, "add", "-A")
-    git(work, "commit", "-q", "-m", "all")
-    git(work, "tag", "v2.3.3")
+    repository(work, "v2.3.3")
     (work / "main.c").write_text(main)
     (work / "old.c").write_text(old)
     git(work, "commit", "-q", "-a", "-m", "Change it\n\nBecause.")
