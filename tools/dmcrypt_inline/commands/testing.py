@@ -83,11 +83,10 @@ def test(request: Request, exclude: str, failed: bool) -> int:
     }
     guests |= {f"regressions_of_{each.name}": partial(_regressions, each, request, excluded) for each in long_term}
     check_words([*checks, *guests, *kselftests(), *cryptsetup_tests()], excluded)
-    wanted = failed_last(BUILD, "test") if failed else [*checks, *guests]
-    checks, guests = (
-        {name: part for name, part in parts.items() if name in wanted and name not in excluded}
-        for parts in (checks, guests)
-    )
+    wanted = [name for name in (*checks, *guests) if name not in excluded]
+    if failed:
+        wanted = failed_last(BUILD, "test", wanted)
+    checks, guests = ({name: parts[name] for name in wanted if name in parts} for parts in (checks, guests))
 
     install_packages("base", "build", "check", "coccinelle", "cryptsetup", "guest")
     settings = {"target": request.target_name or "all"}
@@ -207,12 +206,10 @@ def selftest(request: Request, *, quick: bool, variant: str, tests: str, exclude
     of_cryptsetup = target.name == CRYPTSETUP
     if of_cryptsetup and (variant != "series" or request.accel not in (None, UNACCELERATED)):
         raise UserError("the tests of cryptsetup run with both drivers, in User-Mode Linux: no VARIANT=, no ACCEL=")
-    known = cryptsetup_tests() if of_cryptsetup else kselftests()
+    wanted = chosen(cryptsetup_tests() if of_cryptsetup else kselftests(), tests.split(), exclude.split())
     if failed:
         place = build_dir(DEFAULT if of_cryptsetup else target.name)
-        last_failures = failed_last(place, "cryptsetup" if of_cryptsetup else "selftest")
-        known = [test for test in known if test in last_failures]
-    wanted = chosen(known, tests.split(), exclude.split())
+        wanted = failed_last(place, "cryptsetup" if of_cryptsetup else "selftest", wanted)
     ensure_packages("base", "build", "guest")
     if of_cryptsetup:
         ensure_packages("cryptsetup")

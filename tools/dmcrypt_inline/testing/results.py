@@ -67,12 +67,12 @@ def earlier_outcomes(place: Path, stage: str, settings: Mapping[str, object]) ->
     return found
 
 
-def failed_last(place: Path, stage: str) -> list[str]:
-    """The names of the outcomes that were not ok in the last run. Raises UserError when there are none."""
-    contents = _contents(place, stage)
-    failed = [each["name"] for each in contents[0]["results"] if each["verdict"] == NOT_OK] if contents else []
+def failed_last(place: Path, stage: str, names: Sequence[str]) -> list[str]:
+    """The names of outcomes that were not ok in the last run. Raises UserError when there are none."""
+    last: dict[str, Any] = next(iter(_contents(place, stage)), {"results": []})
+    failed = [each["name"] for each in last["results"] if each["verdict"] == NOT_OK and each["name"] in names]
     if not failed:
-        raise UserError(f"FAILED=1: nothing failed in the last run of {stage}" if contents else "FAILED=1: no run yet")
+        raise UserError(f"FAILED=1: none of these failed in the last run of {stage}")
     return failed
 
 

@@ -65,12 +65,12 @@ def test_a_run_stores_its_results_and_the_next_one_compares(
     earlier = earlier_outcomes(build_dir("linux-5.8"), "selftest", settings)
     assert {name: verdict for name, (verdict, _) in earlier.items()} == dict.fromkeys(tests, OK)
     with pytest.raises(UserError):
-        failed_last(build_dir("linux-5.8"), "selftest")
+        failed_last(build_dir("linux-5.8"), "selftest", tests)
     stand_in(monkeypatch, tmp_path, run_test(r"1..1\nnot ok 1 a\n", 1))
     assert suites.selftest(machine, True, "series", tests[:1]) == Counts(0, 1, 0)
     [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("not ok dm-crypt/table")]
     assert "(was ok, " in line
-    assert failed_last(build_dir("linux-5.8"), "selftest") == tests[:1]
+    assert failed_last(build_dir("linux-5.8"), "selftest", tests) == tests[:1]
     assert earlier_outcomes(build_dir("linux-5.8"), "selftest", settings).keys() == set(tests)
     assert not earlier_outcomes(build_dir("linux-5.8"), "selftest", {**settings, "variant": "base"})
 
