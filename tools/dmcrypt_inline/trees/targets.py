@@ -378,12 +378,7 @@ CRYPTSETUP_2_3 = Target(
     kind=TOOL,
     package_blobs={
         "lib/libcryptsetup.h": "43c4662018c4",
-        "lib/libdevmapper.c": "7abcf8c55096",
-        "lib/luks2/luks2_json_metadata.c": "ee7751b1f0e6",
-        "lib/utils_dm.h": "706799bb5a2a",
-        "man/cryptsetup.8": "c8d6b528899b",
         "src/cryptsetup.c": "d0967f1e4135",
-        "tests/device-test": "1e3b4f14f79c",
     },
     commit="74e94e7bdd12fdfd4e5869d14c91cee2fe242eeb",
     abi={
