@@ -142,7 +142,10 @@ no_warnings() {
 		awk -v warnings="$WARNINGS" -v relevant="$RELEVANT" '
 			{ sub(/^(\[[^]]*\])* */, "") }
 			$0 ~ warnings { warning = $0; rest = 60 }
-			rest-- > 0 && $0 ~ relevant && !/^Modules linked/ { print warning; rest = 0 }' |
+			rest-- > 0 && $0 ~ relevant && !/^Modules linked in/ {
+				print warning
+				rest = 0
+			}' |
 		head -n 3)"
 }
 
