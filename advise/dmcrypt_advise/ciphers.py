@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .system import System
@@ -23,17 +22,7 @@ class CipherDriver:
 
     name: str
     kind: str
-    priority: int
     plain: bool
-
-
-@dataclass(frozen=True)
-class _Entry:
-    name: str
-    driver: str
-    priority: int
-    is_async: bool
-    internal: bool
 
 
 def algorithm(cipher: str) -> str:
@@ -54,31 +43,18 @@ def iv_generator(cipher: str) -> str:
     return cipher.removeprefix("capi:").rpartition("-")[2].partition(":")[0]
 
 
-def _entries(text: str) -> list[_Entry]:
-    found = []
-    for block in text.split("\n\n"):
-        fields = {key.strip(): value.strip() for line in block.splitlines() for key, _, value in [line.partition(":")]}
-        if "driver" in fields:
-            priority = int(fields.get("priority", "0"))
-            flags = fields.get("async") == "yes", fields.get("internal") == "yes"
-            found.append(_Entry(fields.get("name", ""), fields["driver"], priority, *flags))
-    return found
-
-
 def cipher_driver(system: System, cipher: str) -> CipherDriver | None:
     """The driver with the highest priority for a cipher, None if /proc/crypto has none."""
-    entries = _entries(system.read("/proc/crypto") or "")
+    blocks = (system.read("/proc/crypto") or "").split("\n\n")
+    entries = [dict(re.findall(r"^(\w+)[ \t]*:[ \t]*(.*)$", block, re.MULTILINE)) for block in blocks]
+    entries = [entry for entry in entries if "driver" in entry]
     wanted = algorithm(cipher)
-    fitting = [it for it in entries if wanted in (it.name, it.driver) and not ALLOCATING.search(it.driver)]
+    fitting = [it for it in entries if wanted in (it.get("name"), it["driver"]) and not ALLOCATING.search(it["driver"])]
     if not fitting:
         return None
-    best = max(fitting, key=lambda it: it.priority)
-    return CipherDriver(best.driver, _kind(best, entries), best.priority, bool(PLAIN.search(best.driver)))
-
-
-def _kind(entry: _Entry, entries: Sequence[_Entry]) -> str:
-    if not entry.is_async:
-        return SYNC
-    if "cryptd" not in entry.driver and any(it.internal and it.driver == f"__{entry.driver}" for it in entries):
-        return SIMD
-    return ASYNC
+    best = max(fitting, key=lambda it: int(it.get("priority", 0)))
+    name, kind = best["driver"], SYNC
+    if best.get("async") == "yes":
+        inner = [it for it in entries if it["driver"] == f"__{name}" and it.get("internal") == "yes"]
+        kind = SIMD if inner and "cryptd" not in name else ASYNC
+    return CipherDriver(name, kind, bool(PLAIN.search(name)))

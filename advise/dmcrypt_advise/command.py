@@ -58,44 +58,32 @@ def option_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def run_command(
-    *,
-    json: bool = False,
-    apply: str | None = None,
-    undo: str | None = None,
-    measure: str | None = None,
-    seconds: float = 120.0,
-    yes: bool = False,
-    key_file: str = "",
-    system: System | None = None,
-) -> int:
-    """Carry out the command line; returns the exit status, as EPILOG lists it."""
-    system = system or System()
-    user = User(say=_say, confirm=(lambda _: CONFIRMATION) if yes else _ask, key_file=key_file)
-    try:
-        if measure:
-            for number in (signal.SIGTERM, signal.SIGHUP):  # the mappings must not outlive the program
-                signal.signal(number, signal.default_int_handler)
-            measuring.compare_flags(system, measure, seconds, _say)
-            return 0
-        if name := apply or undo:
-            (applying.apply if apply else applying.undo)(system, name, user)
-            return 0
-        facts = looking.look(system)
-        verdicts = judge.judge(facts)
-        sys.stdout.write((screen.as_json if json else screen.text)(facts, verdicts))
-    except AdviseError as error:
-        print(f"{PROGRAM}: {error}", file=sys.stderr)
-        return 2
-    return max((verdict.status for verdict in verdicts), default=0)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns the exit status, as EPILOG lists it, or 130 after an interrupt."""
     try:
-        return run_command(**vars(option_parser().parse_args(arguments)))
+        return _run(option_parser().parse_args(arguments))
+    except AdviseError as error:
+        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _run(options: argparse.Namespace) -> int:
+    system = System()
+    if options.measure:
+        for number in (signal.SIGTERM, signal.SIGHUP):  # the mappings must not outlive the program
+            signal.signal(number, signal.default_int_handler)
+        measuring.compare_flags(system, options.measure, options.seconds, _say)
+        return 0
+    if name := options.apply or options.undo:
+        user = User(_say, (lambda _: CONFIRMATION) if options.yes else _ask, options.key_file)
+        (applying.apply if options.apply else applying.undo)(system, name, user)
+        return 0
+    facts = looking.look(system)
+    verdicts = judge.judge(facts)
+    sys.stdout.write((screen.as_json if options.json else screen.text)(facts, verdicts))
+    return max((verdict.status for verdict in verdicts), default=0)
 
 
 def _say(line: str) -> None:

@@ -10,7 +10,6 @@ import sys
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -77,20 +76,9 @@ def version_numbers(text: str) -> Version:
     return tuple(numbers)
 
 
-@cache
-def known_defects() -> tuple[Defect, ...]:
-    """All rows."""
-    return tuple(Defect(**row) for row in _data()["defect"])
-
-
-def newest_checked() -> str:
-    """The newest kernel that was searched for defects."""
-    return str(_data()["newest_checked"])
-
-
-@cache
-def _data() -> dict[str, Any]:
-    return tomllib.loads(DATA.read_text())
+_DATA: dict[str, Any] = tomllib.loads(DATA.read_text())
+KNOWN_DEFECTS = tuple(Defect(**row) for row in _DATA["defect"])
+NEWEST_CHECKED = str(_DATA["newest_checked"])  # the newest kernel that was searched for defects
 
 
 def is_affected(defect: Defect, version: Version, exact: bool = True) -> bool:
@@ -122,19 +110,15 @@ def patch_places(repository: Path) -> dict[str, list[str]]:
 def document(repository: Path) -> str:
     """The text of docs/defects.md."""
     lines, group, places = [INTRODUCTION], "", patch_places(repository)
-    for defect in known_defects():
+    for defect in KNOWN_DEFECTS:
         if defect.group != group:
             group = defect.group
             lines.append(f"## {group}\n")
         fixes = [f"upstream {commit}" for commit in defect.commits]
         fixes += [f'"{defect.patch}" ({", ".join(places[defect.patch])})'] if defect.patch else []
-        lines += [
-            f"- **{_capital(defect.symptom)}**",
-            f"  - Flags: {_flags(defect)}",
-            f"  - Affected: {defect.affected}",
-            f"  - Kernels: {_kernels(defect)}",
-            f"  - Fix: {'; '.join(fixes) or 'none'}\n",
-        ]
+        symptom, flags, affected, kernels = _cells(defect)
+        lines += [f"- **{symptom}**", f"  - Flags: {flags}", f"  - Affected: {affected}", f"  - Kernels: {kernels}"]
+        lines.append(f"  - Fix: {'; '.join(fixes) or 'none'}\n")
     return "\n".join(lines)
 
 
@@ -142,12 +126,11 @@ def readme_table(repository: Path) -> str:
     """The short form: a table of the worst defects."""
     places = patch_places(repository)
     lines = ["| symptom | flags | affected | kernels | fix |", "|---|---|---|---|---|"]
-    groups = list(dict.fromkeys(defect.group for defect in known_defects()))[:README_GROUPS]
-    for defect in known_defects():
+    groups = list(dict.fromkeys(defect.group for defect in KNOWN_DEFECTS))[:README_GROUPS]
+    for defect in KNOWN_DEFECTS:
         if defect.group in groups and defect.effect != "document":
             fix = ", ".join(places.get(defect.patch, [])) or ("upstream" if defect.fixed else "none")
-            cells = (_capital(defect.symptom), _flags(defect), defect.affected, _kernels(defect), fix)
-            lines.append(f"| {' | '.join(cells)} |")
+            lines.append(f"| {' | '.join([*_cells(defect), fix])} |")
     return "\n".join([*lines, ""])
 
 
@@ -159,19 +142,14 @@ def generated_files(repository: Path) -> dict[Path, str]:
     return {repository / DOCUMENT: document(repository), repository / README: with_table}
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _flags(defect: Defect) -> str:
-    return " and ".join(f"`{FLAG_NAMES[flag]}`" for flag in defect.flags) or "any or none"
-
-
-def _kernels(defect: Defect) -> str:
-    text = f"{defect.since} and later"
+def _cells(defect: Defect) -> tuple[str, str, str, str]:
+    """The symptom, the flags, the affected volumes and the affected kernels."""
+    flags = " and ".join(f"`{FLAG_NAMES[flag]}`" for flag in defect.flags) or "any or none"
+    kernels = f"{defect.since} and later"
     if defect.also:
-        text += f", {', '.join(defect.also)} and later in the same stable series"
-    return f"{text}; fixed in {defect.fixed_in}" if defect.fixed else f"{text}; not fixed up to {newest_checked()}"
+        kernels += f", {', '.join(defect.also)} and later in the same stable series"
+    kernels += f"; fixed in {defect.fixed_in}" if defect.fixed else f"; not fixed up to {NEWEST_CHECKED}"
+    return defect.symptom[:1].upper() + defect.symptom[1:], flags, defect.affected, kernels
 
 
 if __name__ == "__main__":

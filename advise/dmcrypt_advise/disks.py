@@ -22,7 +22,6 @@ class Disk:
     in_interrupts: bool
     polled: bool
     zoned: bool
-    scheduler: str
     transport: str
     vendor: str = ""
 
@@ -45,14 +44,6 @@ class Disk:
         return f"{self.name}: {kind}, {medium}, sectors {self.logical}/{self.physical}" + ", zoned" * self.zoned
 
 
-@dataclass(frozen=True)
-class DiskStack:
-    """The kernel names of all devices below a mapping, uppermost first, and the disks at the bottom."""
-
-    layers: tuple[str, ...]
-    disks: tuple[Disk, ...]
-
-
 def devices_below(system: System, name: str) -> list[str]:
     """The devices directly below a device: its slaves, or the disk of a partition; none for a disk."""
     if slaves := system.names(f"/sys/block/{name}/slaves"):
@@ -62,29 +53,26 @@ def devices_below(system: System, name: str) -> list[str]:
     return [disk for disk in disks if name in system.names(f"/sys/block/{disk}")]
 
 
-def disk_stack(system: System, name: str) -> DiskStack:
-    """The stack below a device, without the device."""
-    layers: list[str] = []
+def disks_below(system: System, name: str) -> tuple[Disk, ...]:
+    """The disks at the bottom of the stack below a device."""
+    seen: set[str] = set()
     bottom: list[str] = []
     todo = devices_below(system, name)
     while todo:
         one = todo.pop(0)
-        if one in layers:
-            continue
-        layers.append(one)
-        further = devices_below(system, one)
-        todo += further
-        if not further:
-            bottom.append(one)
+        if one not in seen:
+            seen.add(one)
+            further = devices_below(system, one)
+            todo += further
+            bottom += [] if further else [one]
     transports = _transports(system) if bottom else {}
-    return DiskStack(tuple(layers), tuple(read_disk(system, disk, transports.get(disk, "")) for disk in bottom))
+    return tuple(read_disk(system, disk, transports.get(disk, "")) for disk in bottom)
 
 
 def read_disk(system: System, name: str, transport: str = "") -> Disk:
     """A disk as /sys describes it."""
     queue = f"/sys/block/{name}/queue"
     zoned = system.word(f"{queue}/zoned")
-    scheduler = system.word(f"{queue}/scheduler")
     # The kernel completes requests of disks with one queue in softirqs, except if only one CPU can submit to the disk.
     # A disk without queues stands for others, as NVMe multipath does for its paths.
     one_cpu = system.word("/sys/devices/system/cpu/possible") == "0"
@@ -96,7 +84,6 @@ def read_disk(system: System, name: str, transport: str = "") -> Disk:
         in_interrupts=one_cpu or len(system.names(f"/sys/block/{name}/mq")) != 1,
         polled=system.word(f"{queue}/io_poll") == "1",
         zoned=zoned not in ("", "none"),
-        scheduler=scheduler.partition("[")[2].partition("]")[0],
         transport=transport,
         vendor=system.word(f"/sys/block/{name}/device/vendor"),
     )

@@ -7,7 +7,6 @@ import lzma
 import struct
 import subprocess
 import zlib
-from collections.abc import Iterator
 
 from .system import SECONDS, System
 
@@ -80,36 +79,18 @@ def config_texts(packed: bytes) -> dict[str, str]:
     found: dict[str, str] = {}
     at = 0
     while at < len(packed):
-        if packed[at : at + 6] in (b"070701", b"070702"):
-            at = _read(packed, at, found)
+        if packed.startswith((b"070701", b"070702"), at):
+            size, named = int(packed[at + 54 : at + 62], 16), int(packed[at + 94 : at + 102], 16)
+            name = packed[at + HEADER : at + HEADER + named - 1].decode(errors="replace").removeprefix("./")
+            begin = -(-(at + HEADER + named) // 4) * 4
+            if name in CRYPTTABS or name.startswith((COMMAND_LINES, *VERSIONS)):
+                found[name] = packed[begin : begin + size].decode(errors="replace")
+            at = -(-(begin + size) // 4) * 4
         elif packed[at] == 0:  # padding between archives
             at += 1
         else:
             packed, at = _unpacked(packed[at:]), 0
     return found
-
-
-def _read(archive: bytes, at: int, found: dict[str, str]) -> int:
-    """Read one archive from `at` on; returns its end."""
-    for name, begin, end, after in _members(archive, at):
-        at = after
-        if name in CRYPTTABS or name.startswith((COMMAND_LINES, *VERSIONS)):
-            found[name] = archive[begin:end].decode(errors="replace")
-    return at
-
-
-def _members(archive: bytes, at: int) -> Iterator[tuple[str, int, int, int]]:
-    while archive[at : at + 5] == b"07070":
-        header = archive[at : at + HEADER]
-        size, named = int(header[54:62], 16), int(header[94:102], 16)
-        name = archive[at + HEADER : at + HEADER + named - 1].decode(errors="replace")
-        name = name.removeprefix("./")
-        begin = -(-(at + HEADER + named) // 4) * 4
-        at = -(-(begin + size) // 4) * 4
-        if name == "TRAILER!!!":
-            yield name, 0, 0, at
-            return
-        yield name, begin, begin + size, at
 
 
 def _unpacked(packed: bytes) -> bytes:

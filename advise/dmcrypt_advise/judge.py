@@ -105,14 +105,14 @@ def hindrance(found: MappingFacts) -> tuple[str, str] | None:
         return LEAVE, f"{text}; finish a reencryption that is under way, or change the flags with cryptsetup"
     if mapping.kind == "LUKS2" and stored.header is None:
         return CANNOT_TELL, "its LUKS2 header could not be read; the header may be detached (--header)"
-    if not found.stack.disks:
+    if not found.disks:
         return CANNOT_TELL, "/sys does not show the disk below it"
     return None
 
 
 def forced_flags(found: MappingFacts, facts: Facts) -> frozenset[str]:
     """The flags that the kernel sets by itself: one on zoned disks, both always in the kernels of SETS_FLAGS_ITSELF."""
-    flags = {WRITE} if any(disk.zoned for disk in found.stack.disks) else set()
+    flags = {WRITE} if any(disk.zoned for disk in found.disks) else set()
     not_stored = (found.mapping.active or frozenset()) - found.stored.anywhere
     if SETS_FLAGS_ITSELF.search(facts.kernel.release) and not_stored >= set(FLAGS):
         flags.update(FLAGS)
@@ -179,7 +179,7 @@ def _judge(found: MappingFacts, facts: Facts) -> Verdict:
 
 def _medium(found: MappingFacts) -> tuple[list[str], frozenset[str]]:
     """The reasons that the disks give, and the flags that help on them."""
-    disks = found.stack.disks
+    disks = found.disks
     reasons = []
     for disk in disks:
         if disk.rotational and disk.unreliable:
@@ -197,7 +197,7 @@ def _medium(found: MappingFacts) -> tuple[list[str], frozenset[str]]:
 
 def _traits(found: MappingFacts, facts: Facts) -> frozenset[str]:
     """The conditions of defects.toml that are true for a mapping."""
-    segments, disks = found.mapping.segments, found.stack.disks
+    segments, disks = found.mapping.segments, found.disks
     generators = {ciphers.iv_generator(segment.cipher) for segment in segments}
     most = max(len({*segment.arguments, *FLAGS}) for segment in segments)
     traits = {
@@ -220,7 +220,7 @@ def _defects(found: MappingFacts, facts: Facts) -> list[tuple[Defect, str, str]]
     version, exact = facts.kernel.version, facts.kernel.exact
     return [
         (it, FLAG_NAMES.get(flag, ""), f"{it.title}; {_fix(it, facts)}")
-        for it in defects.known_defects()
+        for it in defects.KNOWN_DEFECTS
         if it.effect != "document" and traits.issuperset(it.takes) and defects.is_affected(it, version, exact)
         for flag in it.flags or ("",)
     ]
@@ -229,7 +229,7 @@ def _defects(found: MappingFacts, facts: Facts) -> list[tuple[Defect, str, str]]
 def _fix(defect: Defect, facts: Facts) -> str:
     """The versions or the patch with the fix, and the text to look for in a distribution's changelog."""
     if not defect.fixed:
-        text = f"no Linux up to {defects.newest_checked()} has a fix"
+        text = f"no Linux up to {defects.NEWEST_CHECKED} has a fix"
         return f'{text}: the patch "{defect.patch}" of this project fixes it' if defect.patch else text
     text = f"fixed in {defect.fixed_in}"
     if facts.kernel.distribution and (title := (defect.commits or ("",))[0].partition(" ")[2]):
@@ -258,7 +258,7 @@ def _conflicts(found: MappingFacts, forced: frozenset[str]) -> tuple[str, ...]:
 def _sectors(found: MappingFacts) -> tuple[tuple[str, ...], bool]:
     """Notes on the sector size, and if larger sectors are advised."""
     segment, name = found.mapping.segments[0], found.mapping.name
-    small = [disk.name for disk in found.stack.disks if disk.physical < BIG]
+    small = [disk.name for disk in found.disks if disk.physical < BIG]
     if segment.sector_size >= BIG or small or segment.integrity:
         return (), False
     text = f"the volume has sectors of {segment.sector_size} bytes, the disk has {BIG}"

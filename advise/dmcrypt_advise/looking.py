@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from . import ciphers, disks, initramfs, kernel, mappings, stored
 from .ciphers import CipherDriver
-from .disks import DiskStack
+from .disks import Disk
 from .kernel import RunningKernel
 from .mappings import Mapping
 from .stored import StoredOptions
@@ -18,7 +18,7 @@ class MappingFacts:
     """One mapping and its surroundings. `driver` is None if the table or the driver is unknown."""
 
     mapping: Mapping
-    stack: DiskStack
+    disks: tuple[Disk, ...]
     driver: CipherDriver | None
     stored: StoredOptions
     used_for: str
@@ -43,7 +43,7 @@ def look(system: System) -> Facts:
     found = tuple(
         MappingFacts(
             mapping=mapping,
-            stack=disks.disk_stack(system, mapping.node),
+            disks=disks.disks_below(system, mapping.node),
             driver=ciphers.cipher_driver(system, mapping.segments[0].cipher) if mapping.segments else None,
             stored=stored.stored_options(system, mapping, image),
             used_for=disks.used_for(system, mapping.node, mapping.name),

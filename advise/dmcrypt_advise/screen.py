@@ -30,7 +30,7 @@ def text(facts: Facts, verdicts: Sequence[Verdict]) -> str:
 def _mapping(found: MappingFacts, verdict: Verdict) -> list[str]:
     lines = _wrapped("", f"{verdict.name}: {verdict.headline.upper()}", "  ")
     lines += _wrapped(_label("volume"), _volume(found))
-    lines += [line for disk in found.stack.disks for line in _wrapped(_label("disk"), disk.description)]
+    lines += [line for disk in found.disks for line in _wrapped(_label("disk"), disk.description)]
     if found.mapping.active is not None:
         lines += _wrapped(_label("active"), planning.option_list(found.mapping.active))
         lines += _wrapped(_label("stored"), _stored(found))
@@ -107,7 +107,7 @@ def as_json(facts: Facts, verdicts: Sequence[Verdict]) -> str:
                 "kernel_command_line": _sorted(stored.command_line),
                 "ciphers": [segment.cipher for segment in found.mapping.segments],
                 "driver": found.driver.name if found.driver else None,
-                "disks": [disk.name for disk in found.stack.disks],
+                "disks": [disk.name for disk in found.disks],
                 "reasons": verdict.reasons,
                 "conflicts": verdict.conflicts,
                 "sectors": verdict.sectors,

@@ -20,7 +20,7 @@ from dmcrypt_advise import (
     screen,
     stored,
 )
-from dmcrypt_advise.defects import generated_files, is_affected, known_defects, version_numbers
+from dmcrypt_advise.defects import KNOWN_DEFECTS, generated_files, is_affected, version_numbers
 from dmcrypt_advise.judge import CANNOT_TELL, DONE, FIX_FIRST, LEAVE, SET, TAKE_BACK, Verdict
 from dmcrypt_advise.mappings import DISCARD, READ, WRITE
 from dmcrypt_advise.system import System
@@ -195,7 +195,7 @@ def test_dm_crypt_never_gets_drivers_that_allocate_memory(tmp_path: Path) -> Non
     [("5.8", False), ("5.9", True), ("5.10.262", True), ("5.15.169", False), ("6.6.17", True), ("6.8", False)],
 )
 def test_versions_with_a_defect(version: str, has: bool) -> None:
-    [defect] = [each for each in known_defects() if "CVE-2024-26718" in each.symptom]
+    [defect] = [each for each in KNOWN_DEFECTS if "CVE-2024-26718" in each.symptom]
     assert is_affected(defect, version_numbers(version)) is has
 
 
