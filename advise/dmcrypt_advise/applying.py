@@ -13,8 +13,8 @@ from shlex import join
 
 from . import judge, looking, planning
 from .errors import AdviseError
-from .judge import SET, TAKE_BACK, Verdict
-from .looking import Facts, MappingFacts
+from .judge import SET, TAKE_BACK
+from .looking import MappingFacts
 from .mappings import FLAGS
 from .planning import OptionState
 from .system import System, program_environment
@@ -57,7 +57,7 @@ def apply(system: System, name: str, user: User) -> None:
     Raises AdviseError, with the reason, if there is nothing to change, if a defect of this kernel forbids the change,
     or if the result is wrong.
     """
-    _, found, verdict = _find(system, name)
+    found, verdict = judge.find_mapping(looking.look(system), name)
     if verdict.advice not in (SET, TAKE_BACK):
         raise AdviseError("\n    ".join([f"{name}: {verdict.headline}; nothing was changed", *verdict.reasons]))
     _change(system, found, judge.target_state(found, verdict), verdict.flags, user)
@@ -65,20 +65,12 @@ def apply(system: System, name: str, user: User) -> None:
 
 def undo(system: System, name: str, user: User) -> None:
     """Remove both flags and keep all other options. Raises AdviseError as `apply` does."""
-    facts, found, _ = _find(system, name)
+    facts = looking.look(system)
+    found, _ = judge.find_mapping(facts, name)
     if reason := judge.cannot_judge(found, facts) or judge.hindrance(found):
         raise AdviseError(f"{name}: {reason[1]}; nothing was changed")
     new = planning.changed_state(found, add=frozenset(), remove=frozenset(FLAGS))
     _change(system, found, new, frozenset(FLAGS), user)
-
-
-def _find(system: System, name: str) -> tuple[Facts, MappingFacts, Verdict]:
-    facts = looking.look(system)
-    for found, verdict in zip(facts.mappings, judge.judge(facts), strict=True):
-        if verdict.name == name:
-            return facts, found, verdict
-    names = ", ".join(found.mapping.name for found in facts.mappings)
-    raise AdviseError(f"no open dm-crypt mapping is called {name}" + (f"; open mappings: {names}" if names else ""))
 
 
 def _change(system: System, found: MappingFacts, new: OptionState, flags: frozenset[str], user: User) -> None:
@@ -111,7 +103,8 @@ def _change(system: System, found: MappingFacts, new: OptionState, flags: frozen
 
 def _check(system: System, name: str, wanted: OptionState) -> None:
     """Read table and header again. Flags that the kernel sets by itself do not count."""
-    facts, found, _ = _find(system, name)
+    facts = looking.look(system)
+    found, _ = judge.find_mapping(facts, name)
     seen, forced = planning.current_state(found), judge.forced_flags(found, facts)
     if (seen.active - forced, seen.header) != (wanted.active - forced, wanted.header):
         raise AdviseError(f"{name}: wrong result: wanted {_summary(wanted)}; found {_summary(seen)}")

@@ -8,6 +8,7 @@ from shlex import join
 
 from . import ciphers, defects, planning
 from .defects import FLAG_NAMES, Defect
+from .errors import AdviseError
 from .looking import Facts, MappingFacts
 from .mappings import FLAGS, READ, WRITE
 from .planning import OptionState
@@ -74,6 +75,15 @@ class Verdict:
 def judge(facts: Facts) -> tuple[Verdict, ...]:
     """A verdict for each mapping."""
     return tuple(_judge(found, facts) for found in facts.mappings)
+
+
+def find_mapping(facts: Facts, name: str) -> tuple[MappingFacts, Verdict]:
+    """The facts and the verdict about the mapping with a name."""
+    for found, verdict in zip(facts.mappings, judge(facts), strict=True):
+        if verdict.name == name:
+            return found, verdict
+    names = ", ".join(found.mapping.name for found in facts.mappings)
+    raise AdviseError(f"no open dm-crypt mapping is called {name}" + (f"; open mappings: {names}" if names else ""))
 
 
 def unsafe_flags(found: MappingFacts, facts: Facts) -> dict[str, str]:
@@ -242,7 +252,10 @@ def _conflicts(found: MappingFacts, forced: frozenset[str]) -> tuple[str, ...]:
     names = planning.option_list
     texts = []
     if lost := active - stored.next_boot - forced:
-        texts.append(f"active now, but stored nowhere for the next boot: {names(lost)}")
+        text = "stored nowhere for the next boot"
+        if not stored.opener_known:
+            text = "not found in header, crypttab or kernel command line; the flags may be lost at the next boot"
+        texts.append(f"active now, but {text}: {names(lost)}")
     if coming := stored.next_boot - active:
         texts.append(f"stored, but not active now: {names(coming)}")
     tab = stored.line.table_options if stored.line else frozenset()

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from pathlib import Path
 from . import judge, looking
 from .errors import AdviseError
 from .looking import Facts, MappingFacts
-from .mappings import READ, WRITE
+from .mappings import FLAGS, READ, WRITE
 from .system import System
 
 ROUNDS = 9
@@ -70,17 +71,18 @@ def compare_flags(system: System, name: str, seconds: float, say: Callable[[str]
 
     Raises AdviseError if measuring is impossible (no such mapping, no table, integrity tags) or unsafe on this kernel.
     """
-    facts = looking.look(system)
-    found, flags = _to_measure(facts, name)
+    found, flags = _to_measure(looking.look(system), name)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
     try:
         with ExitStack() as stack:
+            for flag in set(FLAGS) - set(flags):
+                say(f"{flag} is not measured: it is unsafe on this kernel")
             devices = _devices(stack, found, flags, say)
             loads = [load for load in WORKLOADS if load.flag in devices]
-            length = seconds / (2 * ROUNDS * len(loads)) if loads else 0
-            if loads:
+            if devices:
                 say(HEAD)
             for load in loads:
+                length = seconds / (2 * ROUNDS * len(loads))
                 with _busy(load.busy), _interruptible():
                     rounds = [_round(devices[load.flag], load, length, number) for number in range(ROUNDS)]
                 say(result_line(load, rounds))
@@ -98,36 +100,28 @@ def _interruptible() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
 
 
-def _to_measure(facts: Facts, name: str) -> tuple[MappingFacts, frozenset[str]]:
+def _to_measure(facts: Facts, name: str) -> tuple[MappingFacts, list[str]]:
     """The mapping, and the flags that are safe to try."""
-    for found, verdict in zip(facts.mappings, judge.judge(facts), strict=True):
-        if found.mapping.name != name:
-            continue
-        if not found.mapping.segments or not facts.kernel.has_flags:
-            raise AdviseError("\n    ".join([f"{name}: cannot be measured", *verdict.reasons]))
-        if found.mapping.segments[0].integrity:
-            raise AdviseError(f"{name}: cannot be measured: a second mapping would change the integrity tags")
-        unsafe = judge.unsafe_flags(found, facts)
-        if unsafe.keys() >= {READ, WRITE}:
-            reasons = dict.fromkeys(unsafe.values())
-            raise AdviseError("\n    ".join([f"{name}: both flags are unsafe on this kernel", *reasons]))
-        return found, frozenset({READ, WRITE} - unsafe.keys())
-    raise AdviseError(f"no open dm-crypt mapping is called {name}")
+    found, verdict = judge.find_mapping(facts, name)
+    if judge.cannot_judge(found, facts):
+        raise AdviseError("\n    ".join([f"{name}: cannot be measured", *verdict.reasons]))
+    if found.mapping.segments[0].integrity:
+        raise AdviseError(f"{name}: cannot be measured: a second mapping would change the integrity tags")
+    unsafe = judge.unsafe_flags(found, facts)
+    if flags := [flag for flag in FLAGS if flag not in unsafe]:
+        return found, flags
+    raise AdviseError("\n    ".join([f"{name}: both flags are unsafe on this kernel", *dict.fromkeys(unsafe.values())]))
 
 
 def _devices(
-    stack: ExitStack, found: MappingFacts, flags: frozenset[str], say: Callable[[str], None]
+    stack: ExitStack, found: MappingFacts, flags: Sequence[str], say: Callable[[str], None]
 ) -> dict[str, tuple[str, str]]:
     """Create for each flag a mapping without it and one with it."""
     segment = found.mapping.segments[0]
     sectors = [f"sector_size:{segment.sector_size}"] if segment.sector_size > 512 else []
     key = os.urandom(segment.key_bits // 8).hex() or "-"
-    begin = f"crypt {segment.cipher} {key} 0"
     made = {}
-    for flag in (READ, WRITE):
-        if flag not in flags:
-            say(f"{flag} is not measured: it is unsafe on this kernel")
-            continue
+    for flag in flags:
         device, length, offset = segment.device, segment.length, segment.offset
         if flag == WRITE:
             try:
@@ -135,11 +129,11 @@ def _devices(
             except AdviseError as error:
                 say(f"{flag} is not measured: {error}")
                 continue
-        tables = [
-            f"0 {length} {begin} {device} {offset} {len(words)} {' '.join(words)}"
+        start = f"0 {length} crypt {segment.cipher} {key} 0 {device} {offset}"
+        one, other = (
+            stack.enter_context(_mapping(f"{start} {len(words)} {' '.join(words)}", read_only=flag == READ))
             for words in (sectors, [*sectors, flag])
-        ]
-        one, other = (stack.enter_context(_mapping(table, read_only=flag == READ)) for table in tables)
+        )
         made[flag] = (one, other)
     return made
 
@@ -207,47 +201,36 @@ def _sample(device: str, load: Workload, seconds: float) -> Throughput:
     """Run a workload on a device: each thread does one request after the other, at least one."""
     handle = os.open(device, (os.O_WRONLY if load.flag == WRITE else os.O_RDONLY) | os.O_DIRECT)
     request = os.pwritev if load.flag == WRITE else os.preadv
-    times: list[int] = []  # of the requests, in ns
-    errors: list[OSError] = []
     stop = threading.Event()
 
-    def work() -> None:
+    def work() -> list[int]:  # the times of the requests in ns
+        times: list[int] = []
         with mmap.mmap(-1, load.block) as buffer:  # page-aligned, as direct I/O needs it
-            while not stop.is_set():
-                place = random.randrange(size // load.block) * load.block
+            while not (times and stop.is_set()):
+                place = random.randrange(blocks) * load.block
                 start = time.perf_counter_ns()
-                try:
-                    request(handle, [buffer], place)
-                except OSError as error:
-                    errors.append(error)
-                    return
+                request(handle, [buffer], place)
                 times.append(time.perf_counter_ns() - start)
-                if time.monotonic() >= begin + seconds:
-                    return
+        return times
 
     try:
-        size = os.lseek(handle, 0, os.SEEK_END)
-        if size < load.block:
+        if not (blocks := os.lseek(handle, 0, os.SEEK_END) // load.block):
             raise AdviseError(f"the device is too small for blocks of {load.block} bytes")
         used, begin = _cpu_seconds(), time.monotonic()
-        threads = [threading.Thread(target=work) for _ in range(load.workers)]
-        for thread in threads:
-            thread.start()
-        try:
-            for thread in threads:
-                thread.join()
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
+        with ThreadPoolExecutor(load.workers) as pool:
+            try:
+                workers = [pool.submit(work) for _ in range(load.workers)]
+                wait(workers, seconds, FIRST_EXCEPTION)
+            finally:
+                stop.set()
+        times = sorted(it for worker in workers for it in worker.result())
         took, used = time.monotonic() - begin, _cpu_seconds() - used
+    except OSError as error:
+        raise AdviseError(f"{device}: {load.name}: {error.strerror}") from error
     finally:
         os.close(handle)
-    if errors:
-        raise AdviseError(f"{device}: {load.name}: {errors[0].strerror}")
     done = len(times) * load.block
-    tail = sorted(times)[len(times) * 99 // 100]
-    return Throughput(done / 2**20 / took, tail / 1000, used * GIB / done)
+    return Throughput(done / 2**20 / took, times[len(times) * 99 // 100] / 1000, used * GIB / done)
 
 
 def _cpu_seconds() -> float:
@@ -256,15 +239,11 @@ def _cpu_seconds() -> float:
     return sum(ticks[:3] + ticks[5:7]) / os.sysconf("SC_CLK_TCK")
 
 
-def interval(ratios: Sequence[float]) -> tuple[float, float, float]:
-    """The median of paired ratios, and its 96 % confidence interval."""
-    inner = sorted(ratios)[LEFT_OUT : len(ratios) - LEFT_OUT]
-    return statistics.median(ratios), inner[0], inner[-1]
-
-
 def result_line(load: Workload, rounds: Sequence[tuple[Throughput, Throughput]]) -> str:
     """The result of a workload: throughput and its ratio, tails, CPU time; each without and with the flag."""
-    ratio, low, high = interval([other.rate / one.rate for one, other in rounds])
+    ratios = sorted(other.rate / one.rate for one, other in rounds)
+    ratio = statistics.median(ratios)
+    low, *_, high = ratios[LEFT_OUT : len(ratios) - LEFT_OUT]
     verdict = "faster" if low > 1 else "slower" if high < 1 else "cannot tell"
     rates, tails, cpus = (
         [statistics.median(getattr(pair[which], field) for pair in rounds) for which in (0, 1)]

@@ -72,7 +72,7 @@ def _stored(found: MappingFacts) -> str:
         "kernel command line": stored.command_line,
     }
     texts = [f"{place}: {planning.option_list(options)}" for place, options in places.items() if options is not None]
-    return "; ".join(texts) or "nowhere"
+    return "; ".join(texts) or "not found"
 
 
 def _wrapped(first: str, what: str, later: str = "") -> list[str]:

@@ -48,7 +48,8 @@ class StoredOptions:
 
     `line`: the line of crypttab, whose path is `file`. `image`: the initramfs that opens the mapping, "" if none was
     found, and `builder` the program that built it, if known. `unknown`: entries of the header that a change would
-    damage, such as an unfinished reencryption.
+    damage, such as an unfinished reencryption. `opener_known`: crypttab, its copy in the initramfs or the command line
+    of the kernel names the mapping.
     """
 
     header: frozenset[str] | None = None
@@ -59,6 +60,7 @@ class StoredOptions:
     image: str = ""
     builder: str = ""
     unknown: str = ""
+    opener_known: bool = False
 
     @property
     def next_boot(self) -> frozenset[str]:
@@ -173,7 +175,7 @@ def stored_options(system: System, mapping: Mapping, image: tuple[str, dict[str,
             header = flags if uuid == mapping.uuid else None  # another UUID: an old header
     builder = initramfs.builder(members)
     by_tools = bool(copy) and builder == initramfs.INITRAMFS_TOOLS  # which reads no options from the command line
-    options, named = (None, False)
+    options, named, opens = None, False, None
     if mapping.uuid and not by_tools:
         options, named = parse_command_line(commands, mapping)
         opens = re.search(rf"\brd\.luks\.uuid=(luks-)?{mapping.uuid}", commands)
@@ -188,4 +190,5 @@ def stored_options(system: System, mapping: Mapping, image: tuple[str, dict[str,
         image=place if copy else "",
         builder=builder,
         unknown=unknown,
+        opener_known=bool(line or copy or named or opens),
     )

@@ -121,6 +121,19 @@ def test_a_kernel_whose_version_is_only_its_origin_may_have_later_defects(tmp_pa
     assert (verdict.advice, set(verdict.refused), set(verdict.doubted)) == (CANNOT_TELL, set(), {READ, WRITE})
 
 
+@pytest.mark.parametrize(
+    ("crypttab", "line", "text"),
+    [
+        (f"{NAME} UUID={UUID} none luks", "", "stored nowhere"),
+        ("", f"rd.luks.uuid={UUID}", "stored nowhere"),
+        ("", "", "may be lost"),  # as on NixOS
+    ],
+)
+def test_an_active_option_that_is_not_found(tmp_path: Path, crypttab: str, line: str, text: str) -> None:
+    changed = {f"{NAME} UUID={UUID} none luks,discard": crypttab, " ro quiet": f" ro {line}"}
+    assert text in laptop(tmp_path, **changed).conflicts[0]
+
+
 def test_without_root_the_unread_facts_are_listed(tmp_path: Path) -> None:
     text = (MACHINES / f"{LAPTOP}.txt").read_text()
     system = load(text[: text.index("==> $ dmsetup")], tmp_path, is_root=False)
