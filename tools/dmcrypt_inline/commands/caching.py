@@ -18,12 +18,8 @@ def cache(request: Request, prune: int | None) -> int:
     say(f"{cache_dir()} ({_gib(listed)}):")
     for kind, group in groupby(listed, key=lambda each: each.kind):
         some = list(group)
-        say(f"{_gib(some)}  {kind}: {CACHE_KINDS[kind]}")
-        if kind == "modules":  # hundreds
-            say(f"      {len(some)} entries, used {_ago(some[-1])} to {_ago(some[0])}")
-            continue
-        for each in some:
-            say(f"      {_gib([each])}  used {_ago(each)}  {each.path.name}")
+        used = f"used {_ago(some[-1])} to {_ago(some[0])}"
+        say(f"{_gib(some)}  {kind}: {CACHE_KINDS[kind]}, {len(some)} entries, {used}")
     return 0
 
 

@@ -6,8 +6,9 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from types import FrameType
 
@@ -21,9 +22,9 @@ from ..guests.guest import COUNTED
 from ..guests.machine import UNACCELERATED
 from ..testing.package_guests import SCENARIOS
 from ..trees.package import default_version
-from ..trees.targets import TARGETS
-from . import caching, listing, measuring, options, queue, reporting, testing
-from .options import CRYPTSETUP, JOBS, LINUX, TARGET, Option, accel, number, option, target
+from ..trees.targets import DEFAULT, TARGETS
+from . import caching, listing, measuring, queue, reporting, testing
+from .options import Parser, accel, directory, flag, from_make, from_settings, names, number, option
 from .request import Request
 
 USAGE = """\
@@ -46,36 +47,50 @@ FOREIGN_PREFIXES = ("KBUILD_", "KCONFIG_", "GIT_")
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage: `call` gets a Request and the values of the other options by their names; `text` is its line of help."""
+    """A stage of the command line.
+
+    `call` gets a Request, and the values of the options that Request does not have. `text` is the line of help.
+    `accel` has the accelerators that --accel takes.
+    """
 
     call: Callable[..., int]
     text: str
-    options: tuple[Option, ...] = ()
+    options: tuple[argparse.ArgumentParser, ...] = ()
+    accel: tuple[str, ...] = ()
     in_make: bool = True
 
 
-def names(name: str, text: str, dest: str = "") -> Option:
-    """An option that takes several names in one word."""
-    return option(name, text, dest=dest or name, default="", metavar="'NAME ...'")
+def target(default: str) -> argparse.ArgumentParser:
+    """The option --target of a stage."""
+    return option("target", f"one of {', '.join(TARGETS)} (default: {default})", metavar="NAME")
 
 
+def checkout(name: str, text: str) -> argparse.ArgumentParser:
+    """An option that takes a checkout of the user."""
+    return option(name, text, metavar="DIR", type=directory)
+
+
+TARGET = target(DEFAULT)
 LONG_TERM = ", ".join(each.name for each in TARGETS.values() if each.long_term)
 ALL_TARGETS = target(f"all except {LONG_TERM}")
 TESTED_TARGETS = target(f"all; of {LONG_TERM} only the mails and the regression tests")
+LINUX = checkout("linux", "your kernel checkout; the tools only read it")
+CRYPTSETUP = checkout("cryptsetup", "your cryptsetup checkout; the tools only read it")
+BRANCHED = [checkout(name, "your git repository, which gets a new branch") for name in ("linux", "cryptsetup")]
+JOBS = option("jobs", "how many compilers or tests run at once (default: all CPUs)", type=number(1), metavar="N")
 TREE = (TARGET, LINUX, CRYPTSETUP)
 KERNEL = (TARGET, LINUX, JOBS)
-BRANCHED = [replace(each, help="your git repository, which gets a new branch") for each in (LINUX, CRYPTSETUP)]
-EMULATED = accel("kvm", "tcg")
-ANY_GUEST = accel("kvm", "tcg", UNACCELERATED)
-ANY_CLOCK = accel("kvm", "tcg", COUNTED, UNACCELERATED)
+EMULATED = ("kvm", "tcg")
+ANY_GUEST = ("kvm", "tcg", UNACCELERATED)
+ANY_CLOCK = ("kvm", "tcg", COUNTED, UNACCELERATED)
 
 CHECKS = names("check", "only these checks", "only")
 TESTS = names("test", "only these tests or suites", "tests")
 MUTANTS = names("test", "only these mutants, or these tests", "tests")
 SYSTEMS = names("test", f"only these: {', '.join(SCENARIOS)}", "tests")
-EXCLUDE = names("exclude", "leave out these tests, suites, or parts of make test")
-FAILED = option("failed", "only what failed in the last run", action="store_true")
-QUICK = option("quick", "the short form of each test, as in make test", action="store_true")
+EXCLUDE = names("exclude", "leave out these tests, suites, or parts of make test", "exclude")
+FAILED = flag("failed", "only what failed in the last run")
+QUICK = flag("quick", "the short form of each test, as in make test")
 VARIANT = option("variant", "series, base or [NAME=]path/to/dm-crypt.c (default: %(default)s)", default="series")
 DRIVERS = option(
     "variant",
@@ -102,48 +117,31 @@ PACKAGE = option("version", "of the package (default: %(default)s)", default=def
 PRUNE = option("prune", "remove what no run has used for so many days", type=number(0), metavar="DAYS")
 
 STAGES = {
-    "demo": Stage(
-        measuring.demo,
-        "build, boot and measure inline dm-crypt, from nothing",
-        (*TREE, JOBS, EMULATED),
-    ),
+    "demo": Stage(measuring.demo, "build, boot and measure inline dm-crypt, from nothing", (*TREE, JOBS), EMULATED),
     "test": Stage(
         testing.test,
         "all checks and tests; the last line counts them",
         (TESTED_TARGETS, LINUX, CRYPTSETUP, JOBS, EXCLUDE, FAILED),
     ),
-    "check": Stage(
-        testing.check,
-        "the checks that need no guest",
-        (ALL_TARGETS, LINUX, CRYPTSETUP, JOBS, CHECKS),
-    ),
+    "check": Stage(testing.check, "the checks that need no guest", (ALL_TARGETS, LINUX, CRYPTSETUP, JOBS, CHECKS)),
     "selftest": Stage(
         testing.selftest,
         "the tests of the driver (or of cryptsetup) in guests",
-        (*TREE, JOBS, ANY_GUEST, TESTS, EXCLUDE, FAILED, VARIANT, QUICK),
+        (*TREE, JOBS, TESTS, EXCLUDE, FAILED, VARIANT, QUICK),
+        ANY_GUEST,
     ),
     "shell": Stage(
-        testing.shell,
-        "a shell in a guest with the patched kernel and cryptsetup",
-        (*TREE, JOBS, ANY_GUEST, VARIANT),
+        testing.shell, "a shell in a guest with the patched kernel and cryptsetup", (*TREE, JOBS, VARIANT), ANY_GUEST
     ),
     "bench": Stage(
-        measuring.bench,
-        "measure base and series (PLAN=quick: 3 minutes)",
-        (*KERNEL, ANY_CLOCK, PLAN, ROUNDS, DRIVERS),
+        measuring.bench, "measure base and series (PLAN=quick: 3 minutes)", (*KERNEL, PLAN, ROUNDS, DRIVERS), ANY_CLOCK
     ),
     "report": Stage(reporting.report, "a page with charts of the newest measurement", (TARGET, RESULTS)),
-    "mutants": Stage(
-        testing.mutants,
-        "run the tests on mutants, which they must catch",
-        (*KERNEL, ANY_GUEST, MUTANTS),
-    ),
+    "mutants": Stage(testing.mutants, "run the tests on mutants, which they must catch", (*KERNEL, MUTANTS), ANY_GUEST),
     "bisect-check": Stage(
-        testing.bisect_check,
-        "the short tests on every commit of the queue (hours)",
-        (*KERNEL, ANY_GUEST),
+        testing.bisect_check, "the short tests on every commit of the queue (hours)", KERNEL, ANY_GUEST
     ),
-    "soak": Stage(testing.soak, "random work in a guest (MINUTES=60)", (*KERNEL, ANY_GUEST, MINUTES, SEED)),
+    "soak": Stage(testing.soak, "random work in a guest (MINUTES=60)", (*KERNEL, MINUTES, SEED), ANY_GUEST),
     "tree": Stage(queue.tree, "build/TARGET/tree, a git repository of the queue", TREE),
     "edit": Stage(queue.edit, "the same, and how to edit its commits", TREE),
     "refresh": Stage(queue.refresh, "write the edited commits back into the queue", TREE),
@@ -159,15 +157,11 @@ STAGES = {
         (target("the one that fits the tree"), *BRANCHED),
     ),
     "outbox": Stage(
-        queue.outbox,
-        "SIGN='NAME <MAIL>': patch mails for git send-email",
-        (*TREE, SIGN, TRAILER, POSTING),
+        queue.outbox, "SIGN='NAME <MAIL>': patch mails for git send-email", (*TREE, SIGN, TRAILER, POSTING)
     ),
     "package": Stage(queue.package, "the fixed dm-crypt as a package for dkms, in build/package", (LINUX, PACKAGE)),
     "package-test": Stage(
-        testing.package_test,
-        "that package on encrypted Debian systems, as root",
-        (LINUX, JOBS, SYSTEMS),
+        testing.package_test, "that package on encrypted Debian systems, as root", (LINUX, JOBS, SYSTEMS)
     ),
     "cache": Stage(caching.cache, "list the cache; PRUNE=30: remove what 30 days have not used", (PRUNE,)),
     "list": Stage(listing.show, "targets, tests, mutants, checks, plans and settings"),
@@ -181,31 +175,34 @@ STAGES = {
 }
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
+def top_parser() -> Parser:
+    """The parser of a stage's name."""
     lines = [f"  {name:13} {stage.text}" for name, stage in STAGES.items() if stage.in_make]
-    top = options.Parser(
+    parser = Parser(
         prog="dmcrypt-inline",
         usage=USAGE,
         description="\n".join([*lines, EPILOG]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,
     )
-    top.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
-    stages = top.add_subparsers(
-        prog="dmcrypt-inline", dest="stage", metavar="STAGE", required=True, help=argparse.SUPPRESS
-    )
-    for name, stage in STAGES.items():
-        text = f"{stage.text[0].upper()}{stage.text[1:]}."
-        options.add_options(stages.add_parser(name, description=text, allow_abbrev=False), stage.options)
-    return top
+    parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
+    parser.add_argument("stage", choices=STAGES, metavar="STAGE", help=argparse.SUPPRESS)
+    return parser
 
 
-def clean_environment() -> None:
-    """Remove the variables from the environment that would change other programs."""
-    known = {each.variable for stage in STAGES.values() for each in stage.options}
+def stage_parser(name: str) -> Parser:
+    """The parser of a stage's options."""
+    stage = STAGES[name]
+    text = f"{stage.text[0].upper()}{stage.text[1:]}."
+    parents = [*stage.options, *([accel(stage.accel)] if stage.accel else [])]
+    return Parser(prog=f"dmcrypt-inline {name}", description=text, parents=parents, allow_abbrev=False)
+
+
+def clean_environment(variables: Iterable[str]) -> None:
+    """Remove from the environment make's variables, and those that would change other programs."""
+    given = {word.partition("=")[0] for word in variables}
     for name in list(os.environ):
-        if name in FOREIGN or name in known or name.startswith(FOREIGN_PREFIXES):
+        if name in FOREIGN or name in given or name.startswith(FOREIGN_PREFIXES):
             del os.environ[name]
 
 
@@ -216,10 +213,11 @@ def main(arguments: Sequence[str]) -> int:
     """
     for number_of_signal in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number_of_signal, _interrupt)
+    variables = list(takewhile(lambda word: "=" in word, arguments))
     try:
-        stage, given = _parse(arguments)
-        clean_environment()
-        return stage(**given)
+        stage, given = _parse(variables, arguments[len(variables) :])
+        clean_environment(variables)
+        return stage.call(**given)
     except UserError as error:
         return _failed(str(error))
     except KeyboardInterrupt:
@@ -232,17 +230,16 @@ def main(arguments: Sequence[str]) -> int:
         return _failed(f"{error.filename}: {error.strerror}" if error.filename else str(error))
 
 
-def _parse(arguments: Sequence[str]) -> tuple[Callable[..., int], dict[str, object]]:
-    """The function of the stage, and its arguments. Raises UserError for what the stage does not take."""
-    variables, words = options.variables(arguments)
-    if words and (stage := STAGES.get(words[0])):
-        settings = options.from_settings(stage.options) if words[0] != "am" else []
-        words = [words[0], *settings, *options.from_make(words[0], stage.options, variables), *words[1:]]
-    given = vars(parser().parse_args(words))
+def _parse(variables: Sequence[str], words: Sequence[str]) -> tuple[Stage, dict[str, object]]:
+    """The stage, and the arguments of its function. Raises UserError for what the stage does not take."""
+    name = top_parser().parse_args(words[:1]).stage
+    stage, parser = STAGES[name], stage_parser(name)
+    settings = from_settings(parser, stage.accel) if name != "am" else []  # am changes the checkout that it is given
+    given = vars(parser.parse_args([*settings, *from_make(variables), *words[1:]]))
     limit_jobs(given.pop("jobs", None))
-    own = {name.upper(): path for name in ("linux", "cryptsetup") if (path := given.pop(name, None))}
+    own = {each.upper(): path for each in ("linux", "cryptsetup") if (path := given.pop(each, None))}
     request = Request(given.pop("target", None), own, given.pop("accel", None))
-    return STAGES[given.pop("stage")].call, {"request": request, **given}
+    return stage, {"request": request, **given}
 
 
 def _failed(message: str) -> int:

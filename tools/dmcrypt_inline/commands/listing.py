@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import textwrap
+from collections.abc import Iterable
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 
 from ..bench import sectors
@@ -23,7 +25,6 @@ from .options import SETTINGS, read_settings
 from .request import Request
 
 WIDTH = 100  # columns
-KERNELS = [target for target in TARGETS.values() if target.is_kernel]
 
 
 def show(request: Request) -> int:
@@ -37,45 +38,26 @@ def show(request: Request) -> int:
     for target in TARGETS.values():
         patches = len(parse_series(target.series.read_text()))
         say(f"  {target.name:20}{target.upstream} {target.tag}, {patches} patches; {target.variable}=")
-    _columns("tests (make selftest TEST=)", _by_suite([*kselftests(), *cryptsetup_tests()]))
-    _columns("mutants (make mutants TEST=)", _once({each.name: [it.name for it in mutants(each)] for each in KERNELS}))
-    checks = {"sources": [check.name for check in source_checks(Path(), Path())]}
+    tests = [test.partition("/") for test in (*kselftests(), *cryptsetup_tests())]
+    for suite, group in groupby(tests, key=lambda each: each[0]):
+        _names(f"tests of {suite} (make selftest TEST=)", (name for _, _, name in group))
+    kernels = [target for target in TARGETS.values() if target.is_kernel]
+    _names("mutants (make mutants TEST=)", (each.name for target in kernels for each in mutants(target)))
+    checks = source_checks(Path(), Path())
     for target in TARGETS.values():
-        queue = Queue(target, partial(request.tree, target))
-        checks[target.name] = [check.name for check in queue_checks(queue, Path())]
-    _columns("checks (make check CHECK=)", _once(checks))
-    _columns("package scenarios (make package-test TEST=)", {"": SCENARIOS})
-    _columns("plans (make bench PLAN=)", {"": PLANS, "with ACCEL=native": sectors.NATIVE_PLANS})
+        checks += queue_checks(Queue(target, partial(request.tree, target)), Path())
+    _names("checks (make check CHECK=)", (check.name for check in checks))
+    _names("package scenarios (make package-test TEST=)", SCENARIOS)
+    _names("plans (make bench PLAN=)", PLANS)
+    _names("plans with ACCEL=native", sectors.NATIVE_PLANS)
     return 0
 
 
-def _by_suite(tests: Iterable[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for test in tests:
-        suite, _, name = test.partition("/")
-        found.setdefault(suite, []).append(name)
-    return found
-
-
-def _once(groups: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    """The groups without the names that an earlier group has."""
-    found: dict[str, list[str]] = {}
-    for group, names in groups.items():
-        earlier = {name for each in found.values() for name in each}
-        found[group] = [name for name in dict.fromkeys(names) if name not in earlier]
-    return found
-
-
-def _columns(title: str, groups: Mapping[str, Iterable[str]]) -> None:
-    """Print the names of each group that is not empty in columns."""
+def _names(title: str, names: Iterable[str]) -> None:
+    """Print each name once."""
     say(f"{title}:")
-    for group, names in ((group, list(names)) for group, names in groups.items()):
-        if group and names:
-            say(f"  {group}:")
-        width = max(map(len, names), default=0) + 2
-        per_line = max(1, (WIDTH - 4) // width)
-        for begin in range(0, len(names), per_line):
-            say(f"    {''.join(f'{name:{width}}' for name in names[begin : begin + per_line])}".rstrip())
+    text = "  ".join(dict.fromkeys(names))
+    say(textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
 
 
 def packages(request: Request) -> int:

@@ -1,11 +1,9 @@
-"""The options of stages, and their values from the command line, from make and from the file `settings`."""
+"""The options of stages, and their values from make and from the file `settings`."""
 
 from __future__ import annotations
 
 import argparse
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,11 +11,9 @@ from ..common.errors import UserError
 from ..common.paths import REPO
 from ..guests.guest import COUNTED
 from ..guests.machine import UNACCELERATED
-from ..trees.targets import DEFAULT, TARGETS
 
 SETTINGS_FILE = REPO / "settings"
 SETTINGS = ("TARGET", "ACCEL", "LINUX", "CRYPTSETUP", "JOBS")
-VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 ACCELERATORS = {
     "kvm": "KVM",
     "tcg": "QEMU without KVM",
@@ -26,33 +22,35 @@ ACCELERATORS = {
 }
 
 
-@dataclass(frozen=True)
-class Option:
-    """`--name` on the command line, NAME= for make; `details` are further arguments of argparse's add_argument."""
+class Parser(argparse.ArgumentParser):
+    """argparse, with errors that `main` prints."""
 
-    name: str
-    help: str
-    details: Mapping[str, Any]
-
-    @property
-    def variable(self) -> str:
-        """The option's name for make."""
-        return self.name.upper().replace("-", "_")
-
-    def words(self, value: str) -> list[str]:
-        """The option and its value for argparse; nothing for an empty value. Raises UserError for a bad flag."""
-        if not value:
-            return []
-        if self.details.get("action") != "store_true":
-            return [f"--{self.name}={value}"]
-        if value not in ("0", "1"):
-            raise UserError(f"{self.variable}={value}: give 1, or leave it out")
-        return [f"--{self.name}"] if value == "1" else []
+    def error(self, message: str) -> NoReturn:
+        """Raise UserError."""
+        raise UserError(f"{message}\n{self.format_usage()}make takes each --name value as NAME=value")
 
 
-def option(name: str, text: str, **details: Any) -> Option:
-    """An option with argparse's `details`."""
-    return Option(name, text, details)
+def option(name: str, text: str, **details: Any) -> argparse.ArgumentParser:
+    """A parent for the parsers of those stages that take the option --name; `details` are add_argument's."""
+    parent = argparse.ArgumentParser(add_help=False)
+    parent.add_argument(f"--{name}", help=text, **details)
+    return parent
+
+
+def flag(name: str, text: str) -> argparse.ArgumentParser:
+    """An option without a value; make takes NAME=1."""
+    return option(name, text, nargs="?", type=int, choices=(0, 1), const=1, default=0, metavar="1")
+
+
+def names(name: str, text: str, dest: str) -> argparse.ArgumentParser:
+    """An option that takes several names in one word."""
+    return option(name, text, dest=dest, default="", metavar="'NAME ...'")
+
+
+def accel(accelerators: Sequence[str]) -> argparse.ArgumentParser:
+    """The option --accel of a stage that runs guests with these accelerators."""
+    text = "; ".join(f"{name}: {ACCELERATORS[name]}" for name in accelerators)
+    return option("accel", f"{text} (default: kvm if a trial boot works, else tcg)", choices=accelerators)
 
 
 def number(least: int) -> Callable[[str], int]:
@@ -74,84 +72,33 @@ def directory(text: str) -> Path:
         raise argparse.ArgumentTypeError(f"{text}: {error}") from error
 
 
-def target(default: str) -> Option:
-    """The option --target of a stage."""
-    return option("target", f"one of {', '.join(TARGETS)} (default: {default})")
+def from_make(variables: Iterable[str]) -> list[str]:
+    """The options for NAME=value words; an empty value means none."""
+    pairs = [word.partition("=") for word in variables]
+    return [f"--{name.lower()}={value}" for name, _, value in pairs if value]
 
 
-def accel(*names: str) -> Option:
-    """The option --accel of a stage that runs guests."""
-    text = "; ".join(f"{name}: {ACCELERATORS[name]}" for name in names)
-    return option("accel", f"{text} (default: kvm if a trial boot works, else tcg)", choices=names)
-
-
-TARGET = target(DEFAULT)
-LINUX = option("linux", "your kernel checkout; the tools only read it", metavar="DIR", type=directory)
-CRYPTSETUP = option("cryptsetup", "your cryptsetup checkout; the tools only read it", metavar="DIR", type=directory)
-JOBS = option("jobs", "how many compilers or tests run at once (default: all CPUs)", metavar="N", type=number(1))
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse with errors that name make's variables, too."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise UserError."""
-        named = re.sub(r"^argument --([\w-]+)", lambda found: f"{found[1].upper().replace('-', '_')}=", message)
-        raise UserError(f"{named}\n  {self.prog} --help lists the options")
-
-
-def add_options(parser: argparse.ArgumentParser, options: Sequence[Option]) -> None:
-    """Add a stage's options to its parser."""
-    for each in options:
-        name = each.name if "nargs" in each.details else f"--{each.name}"
-        parser.add_argument(name, help=each.help, **each.details)
-
-
-def variables(words: Sequence[str]) -> tuple[dict[str, str], Sequence[str]]:
-    """The NAME=value words at the beginning, and the other words."""
-    found: dict[str, str] = {}
-    for number, word in enumerate(words):
-        match = VARIABLE.fullmatch(word)
-        if match is None:
-            return found, words[number:]
-        found[match[1]] = match[2]
-    return found, []
-
-
-def from_make(stage: str, options: Sequence[Option], given: Mapping[str, str]) -> list[str]:
-    """The words of the command line for make's variables. Raises UserError for one that the stage does not take."""
-    known = {each.variable: each for each in options}
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        raise UserError(
-            f"make {stage} does not take {', '.join(f'{name}=' for name in unknown)}\n"
-            f"  it takes: {', '.join(f'{name}=' for name in known) or 'no variable'}"
-        )
-    return [word for name, value in given.items() for word in known[name].words(value)]
-
-
-def from_settings(options: Sequence[Option]) -> list[str]:
-    """The words of the command line for those settings that the stage takes. Raises UserError as read_settings does."""
-    settings = read_settings()
-    words = []
-    for each in options:
-        value = settings.get(each.variable, "")
-        if value in each.details.get("choices", (value,)):
-            words += each.words(value)
-    return words
+def from_settings(parser: argparse.ArgumentParser, accelerators: Sequence[str]) -> list[str]:
+    """The options for those settings that a stage takes."""
+    taken = parser.parse_args([])
+    settings = {name: value for name, value in read_settings().items() if hasattr(taken, name.lower())}
+    if settings.get("ACCEL") not in accelerators:
+        settings.pop("ACCEL", None)
+    return from_make(f"{name}={value}" for name, value in settings.items())
 
 
 def read_settings() -> dict[str, str]:
-    """The NAME=value lines of the file `settings`. Raises UserError for a line that is none, or an unknown name."""
+    """The NAME=value lines of the file `settings`. Raises UserError for any other line, name or accelerator."""
     found = {}
     lines = SETTINGS_FILE.read_text().splitlines() if SETTINGS_FILE.exists() else []
-    for number, line in enumerate(map(str.strip, lines), 1):
-        if not line or line.startswith("#"):
+    for line in lines:
+        name, equals, value = (part.strip() for part in line.partition("="))
+        if not name or name.startswith("#"):
             continue
-        name, separator, value = (part.strip() for part in line.partition("="))
-        if not separator or name not in SETTINGS:
-            raise UserError(f"{SETTINGS_FILE}:{number}: {line}\n  a line is NAME=value, and NAME {', '.join(SETTINGS)}")
-        if name == "ACCEL" and value not in ACCELERATORS:
-            raise UserError(f"{SETTINGS_FILE}:{number}: {line}\n  ACCEL is one of {', '.join(ACCELERATORS)}")
+        if not equals or name not in SETTINGS or (name == "ACCEL" and value not in ACCELERATORS):
+            raise UserError(
+                f"{SETTINGS_FILE}: {line}\n  a line is NAME=value, and NAME one of {', '.join(SETTINGS)};"
+                f" ACCEL is one of {', '.join(ACCELERATORS)}"
+            )
         found[name] = value
     return found

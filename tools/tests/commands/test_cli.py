@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -74,53 +73,57 @@ def test_help_fits_on_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("stage", cli.STAGES)
 def test_the_options_of_a_stage_are_what_its_function_takes(stage: str) -> None:
-    names = {each.details.get("dest", each.name) for each in cli.STAGES[stage].options}
+    names = vars(cli.stage_parser(stage).parse_args([])).keys()
     code = cli.STAGES[stage].call.__code__
     assert set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) == {"request", *names} - OF_REQUEST
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "listed"),
     [
-        ["TESTS=table", "selftest"],
-        ["TEST=x", "test"],
-        ["TARGETS=", "check"],
-        ["TARGET=linux-5.8", "list"],
-        ["ACCEL=qemu", "selftest"],
-        ["ACCEL=native", "demo"],
-        ["MINUTES=-1", "soak"],
-        ["QUICK=yes", "selftest"],
-        ["PRUNE=all", "cache"],
-        ["JOBS=0", "test"],
-        ["LINUX=~nobody.at.all/x", "tree"],
-        ["tests"],
-        ["tree", "--tar", "linux-5.8"],
-        *([f"CRYPTSETUP={REPO}", stage] for stage in ("bench", "soak", "mutants", "bisect-check", "package")),
+        (["TESTS=table", "selftest"], "--test"),
+        (["TEST=x", "test"], "--exclude"),
+        (["TARGET=linux-5.8", "list"], "usage"),
+        (["ACCEL=qemu", "selftest"], "--accel"),
+        (["ACCEL=native", "demo"], "--accel"),
+        (["MINUTES=-1", "soak"], "--minutes"),
+        (["QUICK=yes", "selftest"], "--quick"),
+        (["PRUNE=-1", "cache"], "--prune"),
+        (["JOBS=0", "test"], "--jobs"),
+        (["LINUX=~nobody.at.all/x", "tree"], "--linux"),
+        (["tests"], "package-test"),
+        (["tree", "--tar", "linux-5.8"], "--target"),
+        *(([f"CRYPTSETUP={REPO}", stage], "--linux") for stage in ("bench", "soak", "mutants", "package")),
     ],
 )
-def test_what_a_stage_does_not_take_is_refused(
-    asked: list[object], capsys: pytest.CaptureFixture[str], arguments: list[str]
+def test_a_word_that_a_stage_does_not_take_is_an_error(
+    asked: list[object], capsys: pytest.CaptureFixture[str], arguments: list[str], listed: str
 ) -> None:
     assert cli.main(arguments) == 1
     assert asked == []
-    if "=" in arguments[0]:
-        assert f"{arguments[0].partition('=')[0]}=" in capsys.readouterr().err
+    assert listed in capsys.readouterr().err
 
 
-def test_variables_of_make_are_options(asked: list[tuple[Request, dict[str, object]]]) -> None:
-    assert cli.main(["TEST=table  io", "QUICK=1", "VARIANT=a=/b c", "TARGET=linux-5.8", "ACCEL=tcg", "selftest"]) == 0
-    assert cli.main(["TEST=", "QUICK=0", "selftest"]) == 0
-    assert cli.main(["VARIANT=a=b c=d", "JOBS=7", "bench"]) == 0
-    assert jobs() == 7
-    assert cli.main(["bench"]) == 0
-    assert jobs() == len(os.sched_getaffinity(0))
-    assert [given for _, given in asked] == [
-        {"tests": "table  io", "quick": True, "variant": "a=/b c", "exclude": "", "failed": False},
-        {"tests": "", "quick": False, "variant": "series", "exclude": "", "failed": False},
-        {"plan": "full", "rounds": None, "variants": ["a=b", "c=d"]},
-        {"plan": "full", "rounds": None, "variants": []},
-    ]
-    assert asked[0][0] == Request("linux-5.8", {}, "tcg")
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            ["TEST=table  io", "QUICK=1", "VARIANT=a=/b c", "selftest"],
+            {"tests": "table  io", "quick": True, "variant": "a=/b c", "exclude": "", "failed": False},
+        ),
+        (
+            ["TEST=", "QUICK=0", "selftest", "--failed"],
+            {"tests": "", "quick": False, "variant": "series", "exclude": "", "failed": True},
+        ),
+        (["VARIANT=a=b c=d", "bench"], {"plan": "full", "rounds": None, "variants": ["a=b", "c=d"]}),
+        (["bench"], {"plan": "full", "rounds": None, "variants": []}),
+    ],
+)
+def test_variables_of_make_are_options(
+    asked: list[tuple[Request, dict[str, object]]], arguments: list[str], expected: dict[str, object]
+) -> None:
+    assert cli.main(arguments) == 0
+    assert asked == [(Request(), expected)]
 
 
 def test_paths_of_the_user(
@@ -132,22 +135,30 @@ def test_paths_of_the_user(
     assert asked[0][0] == Request(None, {"LINUX": Path("/home/o'brien/x"), "CRYPTSETUP": tmp_path / "y z"}, None)
 
 
-def test_settings(asked: list[tuple[Request, dict[str, object]]]) -> None:
+LINUX = {"LINUX": Path("/a b")}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected", "at_once"),
+    [
+        (["selftest"], Request("linux-6.1", LINUX, "native"), 3),
+        (["ACCEL=kvm", "TARGET=linux-5.8", "JOBS=7", "selftest"], Request("linux-5.8", LINUX, "kvm"), 7),
+        (["demo"], Request("linux-6.1", LINUX, None), 3),  # does not take native
+        (["am"], Request(), None),  # changes the checkout, which only the command line names
+        (["cache"], Request(), None),
+    ],
+)
+def test_settings(
+    asked: list[tuple[Request, object]], arguments: list[str], expected: Request, at_once: int | None
+) -> None:
     options.SETTINGS_FILE.write_text("# mine\n\nTARGET = linux-6.1\nACCEL=native\nLINUX=/a b\nJOBS=3\n")
-    for arguments in (["selftest"], ["ACCEL=kvm", "TARGET=linux-5.8", "selftest"], ["demo"], ["am"], ["cache"]):
-        assert cli.main(arguments) == 0
-    linux = {"LINUX": Path("/a b")}
-    assert [request for request, _ in asked] == [
-        Request("linux-6.1", linux, "native"),
-        Request("linux-5.8", linux, "kvm"),
-        Request("linux-6.1", linux, None),  # demo does not take native
-        Request(),  # am writes into the user's repository: only the command line names it
-        Request(),
-    ]
+    assert cli.main(arguments) == 0
+    assert asked[0][0] == expected
+    assert jobs() == (at_once or len(os.sched_getaffinity(0)))
 
 
 @pytest.mark.parametrize("line", ["TEST=table", "nothing", "ACCEL=qemu", "JOBS=many"])
-def test_a_wrong_setting_is_refused(asked: list[object], line: str) -> None:
+def test_a_wrong_setting_is_an_error(asked: list[object], line: str) -> None:
     options.SETTINGS_FILE.write_text(f"TARGET=linux-5.8\n{line}\n")
     assert cli.main(["selftest"]) == 1
     assert asked == []
@@ -161,11 +172,6 @@ def test_the_list_has_what_options_take(capsys: pytest.CaptureFixture[str]) -> N
     assert {"secure_boot", "TARGET", "JOBS"} <= listed
 
 
-def test_an_unknown_target_is_refused_with_the_known_names(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["demo", "--target", "linux-9.9"]) == 1
-    assert re.search(r"linux-9\.9\n.*linux-5\.8", capsys.readouterr().err)
-
-
 def test_an_interrupt_has_a_status_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> int:
         raise KeyboardInterrupt
@@ -175,16 +181,9 @@ def test_an_interrupt_has_a_status_of_its_own(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_reader_that_ends_early_is_no_traceback() -> None:
-    script = """if True:
-        import sys
-        from dmcrypt_inline.commands import cli
-        from dmcrypt_inline.common.progress import say
-
-        cli.STAGES["tree"] = cli.Stage(lambda request: [say("x" * 4096) for _ in range(100)], "a test")
-        sys.exit(cli.main(["tree"]))
-    """
-    command = [sys.executable, "-c", script]
-    with subprocess.Popen(command, cwd=TOOLS, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "dmcrypt-inline", "list"], cwd=TOOLS, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdout
         assert process.stderr
         process.stdout.close()
@@ -194,18 +193,17 @@ def test_a_reader_that_ends_early_is_no_traceback() -> None:
 def test_an_error_of_the_file_system_is_no_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "build").touch()
-    monkeypatch.setattr("dmcrypt_inline.common.paths.BUILD", tmp_path / "build")
-    assert cli.main(["outbox", "--sign", "A <a@host.example>"]) == 1
-    assert str(tmp_path / "build") in capsys.readouterr().err
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("DMCRYPT_INLINE_CACHE", str(tmp_path / "file" / "below"))
+    assert cli.main(["cache"]) == 1
+    assert str(tmp_path / "file") in capsys.readouterr().err
 
 
-def test_what_a_calling_make_leaves_does_not_reach_the_kernel_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = {"MAKEFLAGS", "TARGET", "ARCH", "KBUILD_OUTPUT", "GIT_DIR", "CRYPTSETUP"}
-    names |= {"KCFLAGS", "KCPPFLAGS", "KAFLAGS", "KRUSTFLAGS", "CF", "LLVM", "LLVM_IAS"}
+def test_variables_of_a_calling_make_do_not_reach_the_kernel_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {"MAKEFLAGS", "TARGET", "ARCH", "KBUILD_OUTPUT", "GIT_DIR", "KCFLAGS", "LLVM"}
     for name in names:
         monkeypatch.setenv(name, "x")
-    cli.clean_environment()
+    cli.clean_environment(["TARGET=linux-5.8"])
     assert not names.intersection(os.environ)
 
 

@@ -1,4 +1,4 @@
-"""commands/queue.py: the sub-commands that maintain a queue, as far as their stages are not tested by themselves."""
+"""commands/queue.py: the order of the stages that maintain a queue."""
 
 from __future__ import annotations
 
@@ -9,17 +9,10 @@ from small import SOURCE, git, git_tree, make_target, shell
 
 from dmcrypt_inline.commands import queue
 from dmcrypt_inline.commands.request import Request
-from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.trees import selftests
 from dmcrypt_inline.trees.base import prepare_base
 from dmcrypt_inline.trees.refresh import write_back
 from dmcrypt_inline.trees.series import apply_series, check_out_all
-
-
-@pytest.mark.parametrize("own", [{}, {"LINUX": Path("a"), "CRYPTSETUP": Path("b")}])
-def test_am_wants_one_tree(own: dict[str, Path]) -> None:
-    with pytest.raises(UserError):
-        queue.am(Request(None, own))
 
 
 def test_the_tree_may_be_edited_after_refresh_selftests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
