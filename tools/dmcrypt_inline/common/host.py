@@ -121,10 +121,8 @@ def install_commands(names: Iterable[str]) -> str:
     wanted = list(names)
     lines = []
     for each, command in DISTRIBUTIONS.items():
-        nowhere = " ".join(name for name in wanted if not packages([name], each))
-        lines.append(
-            f"  {each}: {command} {' '.join(packages(wanted, each))}" + (f" (none: {nowhere})" if nowhere else "")
-        )
+        lines.append(f"  {each}: {command} {' '.join(packages(wanted, each))}")
+        lines += [f"    not packaged: {name}" for name in wanted if not packages([name], each)]
     return "\n".join(lines)
 
 
@@ -134,12 +132,12 @@ def install_packages(*groups: str) -> list[str]:
     Prints the list of packages first. Returns the names that are missing at the end.
     """
     missing = _missing(groups)
-    rights = _rights() if missing and shutil.which("apt-get") else None
-    if rights is None:
+    sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]  # never asks for a password
+    if not missing or not shutil.which("apt-get") or not _succeeds([*sudo, "true"]):
         return missing
     say(f"installing: {' '.join(packages(missing))}")
     log = BUILD / "host.log"
-    apt = [*rights, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
+    apt = [*sudo, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
     install = [*apt, "install", "-y", "-q", "--no-install-recommends", *packages(missing)]
     try:
         with step("installing packages", log):
@@ -159,16 +157,8 @@ def ensure_packages(*groups: str) -> None:
 
 
 def _missing(groups: Iterable[str]) -> list[str]:
-    return [
-        name for name in dict.fromkeys(name for group in groups for name in GROUPS[group]) if not is_installed(name)
-    ]
-
-
-def _rights() -> list[str] | None:
-    """The words before a command that needs root; None when that would take a password."""
-    if os.geteuid() == 0:
-        return []
-    return ["sudo", "-n"] if _succeeds(["sudo", "-n", "true"]) else None
+    needed = dict.fromkeys(name for group in groups for name in GROUPS[group])
+    return [name for name in needed if not is_installed(name)]
 
 
 def _succeeds(argv: list[str], stdin: str = "") -> bool:
@@ -191,10 +181,9 @@ def enter_python_env() -> None:
 
 
 def python_env(requirements: Path | None = None) -> Path:
-    """The virtual environment with the pinned versions of a file, or of REQUIREMENTS (made once, in the cache).
+    """The virtual environment with the versions that a file, or REQUIREMENTS, pins: made once, in the cache.
 
-    Where this process runs in it, this one. Raises UserError when it cannot be made,
-    for example without network.
+    Raises UserError when it cannot be made, for example without network.
     """
     requirements = requirements or REQUIREMENTS
     identity = f"{sys.base_prefix} {platform.python_version()}\n".encode() + requirements.read_bytes()
@@ -204,14 +193,11 @@ def python_env(requirements: Path | None = None) -> Path:
         return Path(sys.prefix)
     ensure_packages("python")
     log = BUILD / "python.log"
-    if is_complete(env, key):
-        return env
     with locked(env):
         if is_complete(env, key):
             return env
-        what = f"the Python environment ({requirements.name})"
-        with step(f"setting up {what}", log):
-            require_space(env, GIB // 2, what)
+        with step("setting up the Python environment", log):
+            require_space(env, GIB // 2, "the Python environment")
             shutil.rmtree(env, ignore_errors=True)  # a venv contains its own path, so it cannot be renamed
             run([sys.executable, "-m", "venv", env], log=log, timeout=300)
             pip = ("-m", "pip", "install", "--no-input", "--disable-pip-version-check", "-q", "-r")

@@ -51,23 +51,10 @@ def cache_dir() -> Path:
     """The user's cache: downloads and builds keyed by content.
 
     $DMCRYPT_INLINE_CACHE, or dmcrypt-inline below $XDG_CACHE_HOME or ~/.cache.
-    Raises UserError when it cannot be created.
     """
-    given = os.environ.get("DMCRYPT_INLINE_CACHE")
-    above = os.environ.get("XDG_CACHE_HOME")
-    if given:
-        path = Path(given).absolute()
-    elif above:
-        path = Path(above).absolute() / "dmcrypt-inline"
-    else:
-        path = Path.home() / ".cache" / "dmcrypt-inline"
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"cannot create the cache directory {path}: {error.strerror}\n"
-            "  set DMCRYPT_INLINE_CACHE to a directory you can write to"
-        ) from error
+    above = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    path = Path(os.environ.get("DMCRYPT_INLINE_CACHE") or Path(above, "dmcrypt-inline")).absolute()
+    path.mkdir(parents=True, exist_ok=True)
     return path
 
 

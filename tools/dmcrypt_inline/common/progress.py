@@ -21,8 +21,8 @@ class _Step:
     begin: float = field(default_factory=time.monotonic)
     done: threading.Event = field(default_factory=threading.Event)
 
-    def clock(self) -> str:
-        return clock(time.monotonic() - self.begin)
+    def __str__(self) -> str:
+        return f"{clock(time.monotonic() - self.begin)} {self.title}"
 
     def tick(self) -> None:
         while not self.done.wait(1.0):
@@ -37,7 +37,7 @@ _steps: list[_Step] = []  # those that run; parallel steps share the last line
 def say(line: str) -> None:
     """Print one line at once, also into a pipe."""
     with _lock:
-        print(f"{CLEAR if _steps and sys.stdout.isatty() else ''}{line}", flush=True)
+        print(f"{CLEAR if sys.stdout.isatty() else ''}{line}", flush=True)
         _draw()
 
 
@@ -58,24 +58,22 @@ def step(title: str, log: Path | None = None) -> Iterator[None]:
         threading.Thread(target=running.tick, daemon=True).start()
     else:
         say(f"... {title}{running.log}")
+    with _lock:
+        _steps.append(running)
+        _draw()
     result = "FAILED"
     try:
-        with _lock:
-            _steps.append(running)
-            _draw()
         yield
         result = "done"
     finally:
         running.done.set()
         with _lock:
-            say(f"{result} {title} [{running.clock()}]")
             _steps.remove(running)
-            _draw()
+            say(f"{result} {title} [{clock(time.monotonic() - running.begin)}]")
 
 
 def _draw() -> None:
     """Write the steps that run into the last line of the terminal; the caller holds _lock."""
     if sys.stdout.isatty():
-        steps = "; ".join(f"{each.clock()} {each.title}" for each in _steps)
-        line = f"... {steps}{_steps[-1].log}" if steps else ""
+        line = f"... {'; '.join(map(str, _steps))}{_steps[-1].log}" if _steps else ""
         print(f"{CLEAR}{line[: shutil.get_terminal_size().columns - 1]}", end="", flush=True)

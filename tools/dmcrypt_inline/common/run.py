@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -48,7 +48,7 @@ class CommandError(UserError):
 
     def __init__(self, why: str, completed: Completed, log: Path) -> None:
         self.completed = completed
-        super().__init__(f"{why}\n  command: {show(completed.argv)}\n  log: {log}{_quoted(completed.transcript)}")
+        super().__init__(f"{why}\n  command: {shlex.join(completed.argv)}\n  log: {log}{_quoted(completed.transcript)}")
 
 
 def _quoted(transcript: str) -> str:
@@ -64,36 +64,23 @@ def _quoted(transcript: str) -> str:
     return f"\n  {title}:\n{quoted}" if quoted else ""
 
 
-def show(argv: Sequence[str]) -> str:
-    """The command as one line that a person can read (and a shell can parse)."""
-    return shlex.join(argv)
-
-
-@dataclass(frozen=True)
-class _Written:
-    """Bytes that a program wrote. They are copied to its log as they arrive."""
-
-    log: BinaryIO
-    output: bytearray = field(default_factory=bytearray)
-    transcript: bytearray = field(default_factory=bytearray)
-
-    def read(self, process: subprocess.Popen[bytes]) -> None:
-        """Collect both streams until the program and its children have closed them."""
-        assert process.stdout is not None
-        assert process.stderr is not None
-        with process.stdout, process.stderr, selectors.DefaultSelector() as waiting:
-            for stream in (process.stdout, process.stderr):
-                waiting.register(stream, selectors.EVENT_READ)
-            while waiting.get_map():
-                for key, _ in waiting.select():
-                    fresh = os.read(key.fd, 1 << 16)
-                    if not fresh:
-                        waiting.unregister(key.fileobj)
-                    if key.fileobj is process.stdout:
-                        self.output.extend(fresh)
-                    self.transcript.extend(fresh)
-                    with contextlib.suppress(ValueError):  # `run` has returned and closed the log
-                        self.log.write(fresh)
+def _collect(process: subprocess.Popen[bytes], log: BinaryIO, output: bytearray, transcript: bytearray) -> None:
+    """Read both streams, and write them to the log, until the program and its children have closed them."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process.stdout, process.stderr, selectors.DefaultSelector() as waiting:
+        for stream in (process.stdout, process.stderr):
+            waiting.register(stream, selectors.EVENT_READ)
+        while waiting.get_map():
+            for key, _ in waiting.select():
+                fresh = os.read(key.fd, 1 << 16)
+                if not fresh:
+                    waiting.unregister(key.fileobj)
+                if key.fileobj is process.stdout:
+                    output.extend(fresh)
+                transcript.extend(fresh)
+                with contextlib.suppress(ValueError):  # `run` has returned and closed the log
+                    log.write(fresh)
 
 
 def run(
@@ -120,7 +107,7 @@ def run(
     begin = time.monotonic()
     timed_out = False
     with log.open("ab", buffering=0) as sink, tempfile.TemporaryFile() as given:
-        sink.write(f"$ {show(args)}\n".encode())
+        sink.write(f"$ {shlex.join(args)}\n".encode())
         given.write(stdin or b"")
         given.seek(0)
         environment = {**os.environ, "LC_ALL": "C.UTF-8", **(env or {})}
@@ -131,8 +118,8 @@ def run(
         except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
             never = Completed(args, -1, "", 0.0)
             raise CommandError(f"could not start {args[0]}: {error}", never, log) from error
-        written = _Written(sink)
-        reader = threading.Thread(target=written.read, args=(process,), daemon=True)
+        output, transcript = bytearray(), bytearray()
+        reader = threading.Thread(target=_collect, args=(process, sink, output, transcript), daemon=True)
         try:
             reader.start()
             process.wait(timeout)
@@ -149,9 +136,9 @@ def run(
     completed = Completed(
         args,
         -1 if timed_out else process.returncode,
-        bytes(written.output).decode(errors="replace"),
+        bytes(output).decode(errors="replace"),
         time.monotonic() - begin,
-        bytes(written.transcript).decode(errors="replace"),
+        bytes(transcript).decode(errors="replace"),
     )
     if timed_out:
         raise CommandError(f"{args[0]} did not end within {timeout:.0f} s and was killed", completed, log)

@@ -44,28 +44,24 @@ def apt_calls(place: Path) -> list[list[str]]:
     return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 
 
-INSTALLS = "[ $1 = update ] || for name in spatch quilt; do ln -s /bin/true {place}/$name; done"
+INSTALLS = "PATH=/bin:/usr/bin; [ $1 = update ] || for name in spatch quilt; do ln -s /bin/true {0}/bin/$name; done"
+STALE = "PATH=/bin:/usr/bin; [ -e {0}/stale ] || {{ touch {0}/stale; exit 1; }}; "
 
 
-def test_nothing_missing_means_no_apt(place: Path) -> None:
-    add_apt(place, "exit 1")
-    host.ensure_packages("one")
-    assert apt_calls(place) == []
-
-
-def test_missing_packages_are_printed_and_installed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    add_apt(place, f"PATH=/bin:/usr/bin; {INSTALLS.format(place=place)}")
-    host.ensure_packages("one", "two")
-    assert [(call[0], call[-2:]) for call in apt_calls(place)] == [("install", ["coccinelle", "quilt"])]
-    assert "installing: coccinelle quilt" in capsys.readouterr().out
-
-
-def test_old_lists_are_updated_once(place: Path) -> None:
-    stale = place.parent / "stale"
-    stale.touch()
-    add_apt(place, f"PATH=/bin:/usr/bin; [ ! -e {stale} ] || {{ rm {stale}; exit 1; }}; {INSTALLS.format(place=place)}")
-    host.ensure_packages("two")
-    assert [call[0] for call in apt_calls(place)] == ["install", "update", "install"]
+@pytest.mark.parametrize(
+    ("group", "body", "expected"),
+    [
+        ("one", "exit 1", []),
+        ("two", INSTALLS, ["install"]),
+        ("two", STALE + INSTALLS, ["install", "update", "install"]),
+    ],
+)
+def test_missing_packages_are_installed(place: Path, group: str, body: str, expected: list[str]) -> None:
+    add_apt(place, body.format(place.parent))
+    host.ensure_packages(group)
+    calls = apt_calls(place)
+    assert [call[0] for call in calls] == expected
+    assert all(call[-2:] == ["coccinelle", "quilt"] for call in calls if call[0] == "install")
 
 
 @pytest.mark.parametrize("apt", ["", "exit 1"])  # another distribution, and an archive that cannot be reached
@@ -75,8 +71,7 @@ def test_missing_packages_are_named_for_each_distribution(place: Path, apt: str)
     assert host.install_packages("two") == ["spatch", "quilt"]
     with pytest.raises(UserError) as caught:
         host.ensure_packages("two")
-    for words in ("apt-get install --no-install-recommends coccinelle quilt", "dnf install coccinelle quilt"):
-        assert words in str(caught.value)
+    assert "dnf install coccinelle quilt" in str(caught.value)
 
 
 def test_root_s_password_is_never_asked_for(place: Path) -> None:
@@ -129,13 +124,3 @@ def test_a_stage_goes_on_in_the_environment(tmp_path: Path) -> None:
     outer = [f"{sys.base_prefix}/bin/python3", "-I", str(tmp_path / "stage.py"), "a b"]
     done = subprocess.run(outer, check=True, capture_output=True, text=True, timeout=60)
     assert done.stdout == f"{sys.prefix} ['a b']\n"
-
-
-def test_a_python_environment_that_cannot_be_made_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "requirements.txt").write_text("/no/such/package\n")
-    monkeypatch.setattr(host, "REQUIREMENTS", tmp_path / "requirements.txt")
-    monkeypatch.setattr(host, "ensure_packages", lambda *_: None)
-    with pytest.raises(UserError, match="/no/such/package"):
-        host.python_env()
-    (left,) = (cache_dir() / "python").glob("[!.]*")
-    assert not (left / ".complete").exists()

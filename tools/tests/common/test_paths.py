@@ -116,13 +116,6 @@ def test_where_the_cache_is(
     assert (tmp_path / expected).is_dir()
 
 
-def test_a_cache_that_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("DMCRYPT_INLINE_CACHE", str(tmp_path / "file" / "below"))
-    with pytest.raises(UserError, match="set DMCRYPT_INLINE_CACHE"):
-        paths.cache_dir()
-
-
 def test_a_program_that_another_thread_started_does_not_keep_the_lock(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
