@@ -14,7 +14,7 @@ TABLE=(allow_discards "${SHOWN[@]:1}")
 
 # lines WORD...: print the line of the status for a table with these words.
 lines() {
-	dmsetup load "$VOLUME" --table "$(crypt_table "$DEVICE" aes-xts-plain64 "$(key 64)" "$@")" &&
+	dmsetup load "$VOLUME" --table "$(crypt_table aes-xts-plain64 "$@")" &&
 		dmsetup resume "$VOLUME" && status_line "$VOLUME"
 }
 
