@@ -159,9 +159,9 @@ def test_a_driver_that_does_not_build_is_in_no_kernel(request_of_small: Request)
 
 def test_other_drivers(request_of_small: Request, tmp_path: Path) -> None:
     tree = prepared(request_of_small)
-    mine = tmp_path / "dm-crypt.c"
-    mine.write_text("mine\n")
-    assert built(request_of_small, f"{mine}").modules["given"].path.read_text() == "mine\n"
+    driver = tmp_path / "dm-crypt.c"
+    driver.write_text("given\n")
+    assert built(request_of_small, f"{driver}").modules["given"].path.read_text() == "given\n"
     machine = built(request_of_small, "base")
     assert machine.modules["base"].path.read_text() == BEFORE
     assert compiled("base") == ["dm-crypt"]  # the others are those of the variant before
