@@ -69,7 +69,7 @@ def undo(system: System, name: str, user: User) -> None:
     found, _ = judge.find_mapping(facts, name)
     if reason := judge.cannot_judge(found, facts) or judge.hindrance(found):
         raise AdviseError(f"{name}: {reason[1]}; nothing was changed")
-    new = planning.changed_state(found, add=frozenset(), remove=frozenset(FLAGS))
+    new = planning.changed_state(found, remove=frozenset(FLAGS))
     _change(system, found, new, frozenset(FLAGS), user)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from shlex import join
 
 from . import ciphers, defects, planning
 from .defects import FLAG_NAMES, Defect
@@ -93,9 +92,8 @@ def unsafe_flags(found: MappingFacts, facts: Facts) -> dict[str, str]:
 
 def target_state(found: MappingFacts, verdict: Verdict) -> OptionState:
     """The state that the verdict advises."""
-    none = frozenset[str]()
-    add, remove = (none, verdict.flags) if verdict.advice == TAKE_BACK else (verdict.flags, none)
-    return planning.changed_state(found, add=add, remove=remove)
+    flags = {"remove": verdict.flags} if verdict.advice == TAKE_BACK else {"add": verdict.flags}
+    return planning.changed_state(found, **flags)
 
 
 def cannot_judge(found: MappingFacts, facts: Facts) -> tuple[str, str] | None:
@@ -133,7 +131,7 @@ def _judge(found: MappingFacts, facts: Facts) -> Verdict:
     name, active = found.mapping.name, found.mapping.active or frozenset()
     present, forced = active | found.stored.anywhere, forced_flags(found, facts)
     if early := cannot_judge(found, facts):
-        return Verdict(name, early[0], reasons=(early[1],))
+        return Verdict(name, early[0], reasons=early[1:])
     hindered = hindrance(found)
     reasons, good = ([], frozenset[str]()) if hindered else _medium(found)
     reasons += [f"the kernel sets {planning.flag_names(forced)} by itself"] if forced else []
@@ -296,11 +294,10 @@ def _with_commands(found: MappingFacts, verdict: Verdict) -> Verdict:
     if verdict.advice not in (SET, TAKE_BACK):
         return verdict
     old, new = planning.current_state(found), target_state(found, verdict)
-    do, undo = _commands(found, old, new, verdict.flags), []
+    undo: tuple[str, ...] = ()
     reasons = list(verdict.reasons)
     if verdict.advice == SET:
-        without = planning.changed_state(found, add=frozenset(), remove=frozenset(FLAGS))
-        undo = _commands(found, new, without, frozenset(FLAGS))
+        undo = planning.commands(found, new, planning.changed_state(found, remove=frozenset(FLAGS)), frozenset(FLAGS))
     if planning.refresh_calls(found, old, new) and any(segment.integrity for segment in found.mapping.segments):
         reasons.append("the refresh removes --integrity-no-journal: add it to the command if you use it")
     if new.header is None and old.crypttab is None and not planning.manual_steps(found, old, new, verdict.flags):
@@ -309,9 +306,5 @@ def _with_commands(found: MappingFacts, verdict: Verdict) -> Verdict:
     if not planning.can_refresh(found):
         kind = found.mapping.kind or "this mapping"
         reasons.append(f"{kind} cannot be refreshed: a change takes effect when it is opened again")
-    return replace(verdict, do=tuple(do), undo=tuple(undo), reasons=tuple(reasons))
-
-
-def _commands(found: MappingFacts, old: OptionState, new: OptionState, flags: frozenset[str]) -> list[str]:
-    calls = planning.refresh_calls(found, old, new)
-    return [*map(join, calls), *planning.manual_steps(found, old, new, flags)]
+    do = planning.commands(found, old, new, verdict.flags)
+    return replace(verdict, do=do, undo=undo, reasons=tuple(reasons))

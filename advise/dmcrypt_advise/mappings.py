@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from uuid import UUID
 
 from .system import System
 
@@ -15,11 +16,7 @@ DISCARD = "allow_discards"
 OPTIONS = {
     DISCARD: ("--allow-discards", "allow-discards", "discard"),
     "same_cpu_crypt": ("--perf-same_cpu_crypt", "same-cpu-crypt", "same-cpu-crypt"),
-    "submit_from_crypt_cpus": (
-        "--perf-submit_from_crypt_cpus",
-        "submit-from-crypt-cpus",
-        "submit-from-crypt-cpus",
-    ),
+    "submit_from_crypt_cpus": ("--perf-submit_from_crypt_cpus", "submit-from-crypt-cpus", "submit-from-crypt-cpus"),
     READ: ("--perf-no_read_workqueue", "no-read-workqueue", "no-read-workqueue"),
     WRITE: ("--perf-no_write_workqueue", "no-write-workqueue", "no-write-workqueue"),
     "high_priority": ("--perf-high_priority", "high_priority", ""),
@@ -29,12 +26,11 @@ TYPES = ("LUKS1", "LUKS2", "PLAIN", "BITLK", "TCRYPT", "LOOPAES", "FVAULT2")
 
 @dataclass(frozen=True)
 class Segment:
-    """One line of a crypt table. `start`, `length` and `offset` count 512 bytes, `key_bits` bits.
+    """One line of a crypt table. `length` and `offset` count 512 bytes, `key_bits` bits.
 
     `device` is "major:minor". `keyring` is the type of the key in the kernel's keyring, "" if the table has the key.
     """
 
-    start: int
     length: int
     cipher: str
     key_bits: int
@@ -85,24 +81,15 @@ def parse_table(text: str) -> dict[str, tuple[Segment, ...]]:
             continue
         keyring = re.fullmatch(r":(\d+):([a-z]+):.*", words[4])
         bits = int(keyring[1]) * 8 if keyring else 0 if words[4] == "-" else len(words[4]) * 4
-        segment = Segment(
-            start=int(words[0]),
-            length=int(words[1]),
-            cipher=words[3],
-            key_bits=bits,
-            keyring=keyring[2] if keyring else "",
-            device=words[6],
-            offset=int(words[7]),
-            arguments=tuple(words[9:]),
-        )
+        keyring_type = keyring[2] if keyring else ""
+        segment = Segment(int(words[1]), words[3], bits, keyring_type, words[6], int(words[7]), tuple(words[9:]))
         found.setdefault(name, []).append(segment)
     return {name: tuple(some) for name, some in found.items()}
 
 
 def open_mappings(system: System) -> list[Mapping]:
     """The open dm-crypt mappings: from /sys, which every user may read, and from their tables."""
-    nodes = [node for node in system.names("/sys/block") if node.startswith("dm-")]
-    if not nodes:
+    if not (nodes := [node for node in system.names("/sys/block") if node.startswith("dm-")]):
         return []
     tables = parse_table(system.ask(("dmsetup", "table", "--target", "crypt"), "tables") or "")
     found = []
@@ -119,9 +106,7 @@ def parse_uuid(uuid: str) -> tuple[str, str]:
     words = uuid.replace("-OPAL-", "-", 1).split("-")
     if len(words) < 3 or words[0] != "CRYPT" or words[1] not in TYPES:
         return "", ""
-    digits = words[2] if re.fullmatch(r"[0-9a-f]{32}", words[2]) else ""
-    dashed = "-".join(digits[a:b] for a, b in ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))) if digits else ""
-    return words[1], dashed
+    return words[1], str(UUID(words[2])) if re.fullmatch(r"[0-9a-f]{32}", words[2]) else ""
 
 
 def cryptsetup_options(options: Collection[str]) -> list[str]:

@@ -12,7 +12,6 @@ import random
 import signal
 import statistics
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -39,13 +38,12 @@ HEAD = f"{'without, with flag':20} {'MiB/s':>13} {'ratio (96 %)':>17} {'99 % in 
 
 @dataclass(frozen=True)
 class Workload:
-    """Reads or writes, depending on the flag, of `block` bytes by `workers` threads; `busy`: with busy CPUs."""
+    """Reads or writes, depending on the flag, of `block` bytes by `workers` threads."""
 
     name: str
     flag: str
     block: int
     workers: int
-    busy: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,6 @@ class Throughput:
 WORKLOADS = (
     Workload("4k reads", READ, 4096, 1),
     Workload("1M reads, 4 at once", READ, 1 << 20, 4),
-    Workload("4k reads, CPUs busy", READ, 4096, 1, busy=True),
     Workload("4k writes", WRITE, 4096, 1),
     Workload("1M writes, 4 at once", WRITE, 1 << 20, 4),
 )
@@ -83,7 +80,7 @@ def compare_flags(system: System, name: str, seconds: float, say: Callable[[str]
                 say(HEAD)
             for load in loads:
                 length = seconds / (2 * ROUNDS * len(loads))
-                with _busy(load.busy), _interruptible():
+                with _interruptible():
                     rounds = [_round(devices[load.flag], load, length, number) for number in range(ROUNDS)]
                 say(result_line(load, rounds))
     finally:
@@ -175,26 +172,10 @@ def _run(argv: Sequence[str], given: str = "") -> None:
         raise AdviseError(f"{' '.join(argv)}: {why.strip()}") from error
 
 
-@contextmanager
-def _busy(wanted: bool) -> Iterator[None]:
-    """Keep every CPU busy with another process."""
-    programs = [
-        subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"])
-        for _ in range(os.cpu_count() or 1 if wanted else 0)
-    ]
-    try:
-        yield
-    finally:
-        for program in programs:
-            program.kill()
-            program.wait()
-
-
 def _round(devices: tuple[str, str], load: Workload, seconds: float, number: int) -> tuple[Throughput, Throughput]:
     """Measure both devices, in alternating order; returns the results without and with the flag."""
-    order = devices if number % 2 == 0 else devices[::-1]
-    samples = [_sample(device, load, seconds) for device in order]
-    return (samples[0], samples[1]) if number % 2 == 0 else (samples[1], samples[0])
+    results = {device: _sample(device, load, seconds) for device in (devices if number % 2 == 0 else devices[::-1])}
+    return results[devices[0]], results[devices[1]]
 
 
 def _sample(device: str, load: Workload, seconds: float) -> Throughput:
@@ -249,8 +230,6 @@ def result_line(load: Workload, rounds: Sequence[tuple[Throughput, Throughput]])
         [statistics.median(getattr(pair[which], field) for pair in rounds) for which in (0, 1)]
         for field in ("rate", "tail", "cpu")
     )
-    cpu = "" if load.busy else f" {cpus[0]:5.2f} {cpus[1]:5.2f}"
-    figures = (
-        f"{rates[0]:6.0f} {rates[1]:6.0f} {ratio:5.2f} ({low:.2f}-{high:.2f}) {tails[0]:6.0f} {tails[1]:6.0f}{cpu}"
-    )
+    figures = f"{rates[0]:6.0f} {rates[1]:6.0f} {ratio:5.2f} ({low:.2f}-{high:.2f})"
+    figures += f" {tails[0]:6.0f} {tails[1]:6.0f} {cpus[0]:5.2f} {cpus[1]:5.2f}"
     return f"{load.name:20} {figures}\n{'':20}        with {load.flag}: {verdict}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from shlex import join
 
 from .initramfs import DRACUT, INITRAMFS_TOOLS
 from .looking import MappingFacts
@@ -28,7 +29,7 @@ def current_state(found: MappingFacts) -> OptionState:
     return OptionState(found.mapping.active or frozenset(), found.stored.header, line.table_options if line else None)
 
 
-def changed_state(found: MappingFacts, *, add: Options, remove: Options) -> OptionState:
+def changed_state(found: MappingFacts, *, add: Options = frozenset(), remove: Options = frozenset()) -> OptionState:
     """The current state with flags added or removed. All other options stay.
 
     Any refresh activates the options of the header. Crypttab gets flags only if there is no header to store them.
@@ -87,14 +88,17 @@ def manual_steps(found: MappingFacts, old: OptionState, new: OptionState, flags:
             (stored.command_line & flags - wanted, "remove", "from"),
             (wanted - header - stored.command_line, "add", "to"),
         ):
-            text = (
-                f"{verb} {','.join(crypttab_options(options))} {where} the volume's options on the kernel command line"
-            )
-            steps += [text] if options else []
+            if words := ",".join(crypttab_options(options)):
+                steps.append(f"{verb} {words} {where} the volume's options on the kernel command line")
     outdated = stored.in_image is not None and (stored.in_image | header) & flags != wanted
     if (outdated or new.crypttab != old.crypttab) and (command := rebuild_command(found)):
         steps.append(command)
     return steps
+
+
+def commands(found: MappingFacts, old: OptionState, new: OptionState, flags: Options) -> tuple[str, ...]:
+    """The calls and the steps by hand."""
+    return (*map(join, refresh_calls(found, old, new)), *manual_steps(found, old, new, flags))
 
 
 def rebuild_command(found: MappingFacts) -> str:

@@ -28,39 +28,33 @@ def text(facts: Facts, verdicts: Sequence[Verdict]) -> str:
 
 
 def _mapping(found: MappingFacts, verdict: Verdict) -> list[str]:
-    lines = _wrapped("", f"{verdict.name}: {verdict.headline.upper()}", "  ")
-    lines += _wrapped(_label("volume"), _volume(found))
-    lines += [line for disk in found.disks for line in _wrapped(_label("disk"), disk.description)]
-    if found.mapping.active is not None:
-        lines += _wrapped(_label("active"), planning.option_list(found.mapping.active))
-        lines += _wrapped(_label("stored"), _stored(found))
     calls = [line for line in verdict.do if line.startswith("cryptsetup ")]
-    blocks = {"reason": verdict.reasons, "conflict": verdict.conflicts, "sectors": verdict.sectors}
+    blocks: dict[str, Sequence[str]] = {"volume": [_volume(found)], "disk": [disk.description for disk in found.disks]}
+    if found.mapping.active is not None:
+        blocks |= {"active": [planning.option_list(found.mapping.active)], "stored": [_stored(found)]}
+    blocks |= {"reason": verdict.reasons, "conflict": verdict.conflicts, "sectors": verdict.sectors}
     if calls:
-        blocks["do"] = (f"dmcrypt-advise --apply {verdict.name}, which runs:", *calls)
-    blocks["by hand"] = tuple(line for line in verdict.do if line not in calls)
+        blocks["do"] = [f"dmcrypt-advise --apply {verdict.name}, which runs:", *calls]
+    blocks["by hand"] = [line for line in verdict.do if line not in calls]
     if calls and verdict.undo:
-        blocks["undo"] = (f"dmcrypt-advise --undo {verdict.name}, which removes both flags",)
+        blocks["undo"] = [f"dmcrypt-advise --undo {verdict.name}, which removes both flags"]
+    lines = _wrapped("", f"{verdict.name}: {verdict.headline.upper()}", "  ")
     for label, texts in blocks.items():
         for number, each in enumerate(texts):
-            lines += _wrapped(_label(label if number == 0 else ""), each)
+            lines += _wrapped(f"  {'' if number else label:10}", each)
     return lines
-
-
-def _label(text: str) -> str:
-    return f"  {text:10}"
 
 
 def _volume(found: MappingFacts) -> str:
     mapping = found.mapping
     words = [mapping.kind or "dm-crypt"]
-    if mapping.segments:
-        first = mapping.segments[0]
+    for first in mapping.segments[:1]:
         words.append(f"{first.cipher} {first.key_bits} bits, sectors of {first.sector_size}")
     if found.driver:
         words.append(f"{found.driver.name} ({found.driver.kind})")
-    words.append(f"for {found.used_for}" if found.used_for else "")
-    return ", ".join(filter(None, words))
+    if found.used_for:
+        words.append(f"for {found.used_for}")
+    return ", ".join(words)
 
 
 def _stored(found: MappingFacts) -> str:

@@ -360,12 +360,6 @@ def test_the_line_of_a_mapping_in_crypttab(tmp_path: Path, lines: str, number: i
     assert found.stored.line == (stored.parse_crypttab(lines)[number] if number is not None else None)
 
 
-def test_parse_dump() -> None:
-    text = "UUID:\tabc\nFlags:\tallow-discards no-read-workqueue no-journal \nRequirements:\tonline-reencrypt\n"
-    assert stored.parse_dump(text) == (frozenset({DISCARD, READ}), "online-reencrypt no-journal", "abc")
-    assert stored.parse_dump("Flags:       \t(no flags)\n\nother") == (frozenset(), "", "")
-
-
 DONE_WITHOUT_LVM = {
     **ALL_OPTIONS,
     "LVM-ab": "other-",

@@ -180,10 +180,9 @@ def _in_guests(target: Target, request: Request, excluded: Sequence[str]) -> Cou
     if target.below:
         machine = make_machine(request, tree, target.tested, ("series",), kernel_of=kernel)
         return suites.test_stacked(machine, excluded)
-    volumes = request.base(get_target(CRYPTSETUP))
     if target.defects:
         machine = make_machine(request, tree, target.tested, ("base", "series"), kernel_of=kernel)
-        return suites.test_fixes(machine, target.defects, volumes, excluded)
+        return suites.test_fixes(machine, target.defects, excluded, with_advice=True)
     some_mutants = sample(target)
     machine = make_machine(request, tree, target.tested, ("base", "series"), some_mutants)
     if not own_tree(target, request.own, named=request.target_name is not None):
@@ -191,13 +190,13 @@ def _in_guests(target: Target, request: Request, excluded: Sequence[str]) -> Cou
     cryptsetup = None
     with suppress(UserError):  # the part build_of_cryptsetup has reported it; the kernel is tested without
         cryptsetup = patched_cryptsetup(request)
-    return suites.test_queue(machine, some_mutants, cryptsetup, volumes, excluded)
+    return suites.test_queue(machine, some_mutants, cryptsetup, excluded)
 
 
 def _regressions(target: Target, request: Request, excluded: Sequence[str]) -> Counts:
     """Test a long-term kernel: the tests of the tree, and those that find the defects of the base."""
     machine = make_machine(request, request.tree(target), NATIVE, ("base", "series"))
-    return suites.test_fixes(machine, target.native_defects, excluded=excluded)
+    return suites.test_fixes(machine, target.native_defects, excluded)
 
 
 def selftest(request: Request, *, quick: bool, variant: str, tests: str, exclude: str, failed: bool) -> int:

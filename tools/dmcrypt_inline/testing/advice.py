@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
-from ..common.gitrepo import git
 from ..common.paths import REPO
 from ..guests.guest import run_guest
 from ..kernels.build import Module
-from ..trees.base import BaseTree
 from . import ktap
 from .guest_tests import Guests, TestResult
 
 PACKAGE = REPO / "advise" / "dmcrypt_advise"
-IMAGES = "tests/bitlk-images.tar.xz"
 SECONDS = 2400.0  # only a guest that hangs takes so long
 
 
-def bitlocker_volumes(cryptsetup: BaseTree, out: Path) -> Path:
-    """Write an archive with the BitLocker volumes of cryptsetup's own tests into `out`, and return it."""
-    out.mkdir(parents=True, exist_ok=True)
-    images = out / "bitlocker.tar"
-    git(cryptsetup.repo, "archive", f"--output={images}", cryptsetup.commit, IMAGES, log=out / "bitlocker.log")
-    return images
-
-
-def run_advice(guests: Guests, module: Module, images: Path) -> TestResult:
-    """Run tools/guest/advise.py, with `bitlocker_volumes`.
+def run_advice(guests: Guests, module: Module) -> TestResult:
+    """Run tools/guest/advise.py.
 
     Raises UserError if the guest cannot be started or writes no result.
     """
@@ -41,7 +29,6 @@ def run_advice(guests: Guests, module: Module, images: Path) -> TestResult:
         timeout=SECONDS,
         inputs={
             "advise/dmcrypt_advise": PACKAGE,
-            "images.tar": images,
             **module.inputs,
         },
         env={"PYTHON": os.path.realpath(sys.executable)},  # outside of any virtual environment

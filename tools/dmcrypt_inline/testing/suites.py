@@ -16,9 +16,8 @@ from ..guests.machine import Machine
 from ..guests.runs import new_run
 from ..kernels.build import Module
 from ..kernels.build_programs import Programs
-from ..trees.base import BaseTree
 from ..trees.targets import get_target
-from .advice import bitlocker_volumes, run_advice
+from .advice import run_advice
 from .files import IN_TREE, WITHOUT_QUEUE, chosen, cryptsetup_tests, group_of, is_named, kselftests
 from .guest_tests import Guests, TestResult
 from .known_failures import KnownFailures
@@ -152,34 +151,31 @@ def test_queue(
     machine: Machine,
     sample: Sequence[Mutant],
     cryptsetup: Programs | None,
-    volumes: BaseTree,
     excluded: Sequence[str] = (),
 ) -> Counts:
     """Run the tests of make test for a queue with the flags: the kselftests in their short form, a sample of the
     mutants, advise on the base, and the tests of cryptsetup, if any, with and without the queue in the kernel.
-
-    `volumes`: the cryptsetup tree with BitLocker volumes.
     """
     suite = _suite(machine, "test", quick=True, cryptsetup=cryptsetup)
     jobs: list[Job] = []
     if cryptsetup:  # the longest jobs come first, so that the last ones end together
         jobs += _of_cryptsetup(suite.guests, machine, _without(excluded, cryptsetup_tests()))
     jobs += _selftests(suite.guests, machine.modules["series"], _without(excluded, kselftests()))
-    return suite.run([*jobs, *_advice(suite, volumes), *_mutants(suite, sample, excluded)])
+    return suite.run([*jobs, *_advice(suite), *_mutants(suite, sample, excluded)])
 
 
 def test_fixes(
-    machine: Machine, found_by: Sequence[str], volumes: BaseTree | None = None, excluded: Sequence[str] = ()
+    machine: Machine, found_by: Sequence[str], excluded: Sequence[str] = (), *, with_advice: bool = False
 ) -> Counts:
     """Run the tests of make test for a queue of fixes: each of the tests `found_by` must fail on the base and pass on
-    the series, the tests of the tree must pass on the series. With `volumes`, run advise too.
+    the series, the tests of the tree must pass on the series. Run advise too if `with_advice`.
     """
     suite = _suite(machine, "test", quick=True)
     tests = _without(excluded, kselftests())
     finding = tuple(test for test in tests if Path(test).name in found_by)
     on_series = [test for test in tests if test in finding or group_of(test) == IN_TREE]
     jobs = [
-        *(_advice(suite, volumes) if volumes else []),
+        *(_advice(suite) if with_advice else []),
         *_selftests(suite.guests, machine.modules["series"], on_series),
     ]
     return suite.run([*jobs, *_mutants(suite, [Mutant("base", machine.tree.path, finding)])])
@@ -196,14 +192,13 @@ def _without(excluded: Sequence[str], tests: Sequence[str]) -> list[str]:
     return [test for test in tests if not is_named(test, excluded)]
 
 
-def _advice(suite: Suite, cryptsetup: BaseTree) -> list[Job]:
+def _advice(suite: Suite) -> list[Job]:
     """advise in a guest on the base, and on the released driver where there is one."""
-    volumes = bitlocker_volumes(cryptsetup, suite.guests.out)
 
     def run(module: Module) -> list[Outcome]:
         name = f"advise-{module.name}"
         guests = replace(suite.guests, cryptsetup=None, out=suite.guests.out / name, on_line=_printer(name))
-        return [replace(run_advice(guests, module, volumes).outcome, name=name)]
+        return [replace(run_advice(guests, module).outcome, name=name)]
 
     modules = suite.machine.modules
     return [partial(run, modules[name]) for name in ("base", "released") if name in modules]
