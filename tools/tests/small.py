@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dmcrypt_inline.checks.checklist import Check, Queue
-from dmcrypt_inline.common.gitrepo import IDENTITY, ISOLATED, blob_id
+from dmcrypt_inline.common.gitrepo import IDENTITY, ISOLATED
 from dmcrypt_inline.trees.base import prepare_base
 from dmcrypt_inline.trees.series import apply_series, check_out_all
 from dmcrypt_inline.trees.targets import Package, Target
@@ -67,7 +67,7 @@ def make_target(place: Path) -> Target:
     """A target whose queue lies in `place` and changes BEFORE to AFTER in one patch."""
     work = git_tree(place / "work", None)
     source = work / SOURCE
-    blob = blob_id(source)
+    blob = git(work, "hash-object", SOURCE)
     source.write_text(AFTER)
     git(work, "commit", "-q", "-a", "-m", "dm crypt: bump the version\n\nBecause.")
     (place / "patches").mkdir()

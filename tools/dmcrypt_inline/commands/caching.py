@@ -2,39 +2,84 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 
-from ..common.cache import DAY, Entry, entries, prune
-from ..common.paths import CACHE_KINDS, GIB, cache_dir
+from ..common.paths import CACHE_KINDS, GIB, cache_dir, lock_of, prune_lock
 from ..common.progress import say
 from .request import Request
+
+DAY = 86400.0  # seconds
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One directory of the cache: `size` on the disk in bytes, `unused` in seconds."""
+
+    kind: str
+    path: Path
+    size: int
+    unused: float
 
 
 def cache(request: Request, prune: int | None) -> int:
     """List the cache, or remove what no run has used for `prune` days."""
-    if prune is not None:
-        return _prune(prune)
-    listed = entries()
-    say(f"{cache_dir()} ({_gib(listed)}):")
-    for kind, group in groupby(listed, key=lambda each: each.kind):
-        some = list(group)
-        used = f"used {_ago(some[-1])} to {_ago(some[0])}"
-        say(f"{_gib(some)}  {kind}: {CACHE_KINDS[kind]}, {len(some)} entries, {used}")
+    if prune is None:
+        say(f"{cache_dir()}:")
+        for kind, group in groupby(entries(), key=lambda each: each.kind):
+            say(f"{_described(list(group))}  {kind}: {CACHE_KINDS[kind]}")
+    else:
+        say(f"removed: {_described(list(remove_unused(prune)))}")
+        say(f"kept:    {_described(entries())}")
     return 0
 
 
-def _prune(days: int) -> int:
-    removed = []
-    for each in prune(days):
-        say(f"removed {each.kind}/{each.path.name}, used {_ago(each)}: {_gib([each])}")
-        removed.append(each)
-    say(f"{len(removed)} entries removed, {_gib(removed)}; {_gib(entries())} remain")
-    return 0
+def entries() -> list[Entry]:
+    """All entries by kind. Files that the tools did not make are left out."""
+    return [
+        Entry(kind, path, _size(path), _unused(path))
+        for kind in CACHE_KINDS
+        for path in sorted((cache_dir() / kind).glob("[!.]*/"))
+    ]
 
 
-def _gib(some: list[Entry]) -> str:
-    return f"{sum(each.size for each in some) / GIB:6.2f} GiB"
+def remove_unused(days: int) -> Iterator[Entry]:
+    """Remove the entries that no run has used for `days` days, except those that a run is making; yield the removed."""
+    for each in entries():
+        # No run can begin to use an entry while prune_lock is held. One may have started since entries() returned.
+        with prune_lock(fcntl.LOCK_EX):
+            if _unused(each.path) < days * DAY:
+                continue
+            with lock_of(each.path).open("a") as lock:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    continue
+                renamed = each.path.with_name(f".{each.path.name}.part-pruned")  # publish() removes it after a kill
+                each.path.rename(renamed)
+                shutil.rmtree(renamed)
+        yield each
 
 
-def _ago(entry: Entry) -> str:
-    return "today" if entry.unused < DAY else f"{entry.unused / DAY:.0f} days ago"
+def _unused(path: Path) -> float:
+    """Seconds since a run used the entry."""
+    used = lock_of(path) if lock_of(path).exists() else path
+    return max(0.0, time.time() - used.stat().st_mtime)
+
+
+def _size(directory: Path) -> int:
+    """Disk usage of all files below the directory, in bytes."""
+    files = (Path(above, name) for above, _, names in os.walk(directory) for name in names)
+    return sum(file.lstat().st_blocks * 512 for file in files)
+
+
+def _described(some: Sequence[Entry]) -> str:
+    days = sorted(each.unused // DAY for each in some)
+    used = f", unused for {days[0]:.0f} to {days[-1]:.0f} days" if days else ""
+    return f"{sum(each.size for each in some) / GIB:6.2f} GiB, {len(some)} entries{used}"

@@ -23,7 +23,7 @@ from ..guests.machine import UNACCELERATED
 from ..testing.package_guests import SCENARIOS
 from ..trees.package import default_version
 from ..trees.targets import DEFAULT, TARGETS
-from . import caching, listing, measuring, queue, reporting, testing
+from . import caching, listing, measuring, queue, testing
 from .options import Parser, accel, directory, flag, from_make, from_settings, names, number, option
 from .request import Request
 
@@ -65,18 +65,12 @@ def target(default: str) -> argparse.ArgumentParser:
     return option("target", f"one of {', '.join(TARGETS)} (default: {default})", metavar="NAME")
 
 
-def checkout(name: str, text: str) -> argparse.ArgumentParser:
-    """An option that takes a checkout of the user."""
-    return option(name, text, metavar="DIR", type=directory)
-
-
 TARGET = target(DEFAULT)
 LONG_TERM = ", ".join(each.name for each in TARGETS.values() if each.long_term)
 ALL_TARGETS = target(f"all except {LONG_TERM}")
 TESTED_TARGETS = target(f"all; of {LONG_TERM} only the mails and the regression tests")
-LINUX = checkout("linux", "your kernel checkout; the tools only read it")
-CRYPTSETUP = checkout("cryptsetup", "your cryptsetup checkout; the tools only read it")
-BRANCHED = [checkout(name, "your git repository, which gets a new branch") for name in ("linux", "cryptsetup")]
+LINUX = option("linux", "your kernel checkout; only make am changes it", metavar="DIR", type=directory)
+CRYPTSETUP = option("cryptsetup", "your cryptsetup checkout; only make am changes it", metavar="DIR", type=directory)
 JOBS = option("jobs", "how many compilers or tests run at once (default: all CPUs)", type=number(1), metavar="N")
 TREE = (TARGET, LINUX, CRYPTSETUP)
 KERNEL = (TARGET, LINUX, JOBS)
@@ -136,7 +130,7 @@ STAGES = {
     "bench": Stage(
         measuring.bench, "measure base and series (PLAN=quick: 3 minutes)", (*KERNEL, PLAN, ROUNDS, DRIVERS), ANY_CLOCK
     ),
-    "report": Stage(reporting.report, "a page with charts of the newest measurement", (TARGET, RESULTS)),
+    "report": Stage(measuring.report, "a page with charts of the newest measurement", (TARGET, RESULTS)),
     "mutants": Stage(testing.mutants, "run the tests on mutants, which they must catch", (*KERNEL, MUTANTS), ANY_GUEST),
     "bisect-check": Stage(
         testing.bisect_check, "the short tests on every commit of the queue (hours)", KERNEL, ANY_GUEST
@@ -154,7 +148,7 @@ STAGES = {
     "am": Stage(
         queue.am,
         "LINUX=DIR: the queue on a new branch of your own tree",
-        (target("the one that fits the tree"), *BRANCHED),
+        (target("the one that fits the tree"), LINUX, CRYPTSETUP),
     ),
     "outbox": Stage(
         queue.outbox, "SIGN='NAME <MAIL>': patch mails for git send-email", (*TREE, SIGN, TRAILER, POSTING)
@@ -167,7 +161,7 @@ STAGES = {
     "list": Stage(listing.show, "targets, tests, mutants, checks, plans and settings"),
     "packages": Stage(listing.packages, "the packages that the tools need, for three distributions"),
     "figures": Stage(
-        reporting.figures,
+        measuring.figures,
         "print the tables of the newest measurement as Markdown",
         (TARGET, RESULTS),
         in_make=False,

@@ -1,4 +1,4 @@
-"""The stages that measure."""
+"""The stages that measure, and those that show results."""
 
 from __future__ import annotations
 
@@ -107,4 +107,17 @@ def bench_sectors(request: Request, name: str, rounds: int | None, given: Mappin
     path = sectors.measure_sectors(machine, drivers, plan, name)
     say(pages.text(path))
     say(f"the same with charts: make report RESULTS={path}")
+    return 0
+
+
+def report(request: Request, results: Path | None) -> int:
+    """Write the page of the results named, or of the target's last benchmark."""
+    results = results or pages.newest(request.kernel_target().name)
+    enter_python_env()
+    return pages.write_report(results)
+
+
+def figures(request: Request, results: Path | None) -> int:
+    """Print the tables of the results named, or of the target's last benchmark."""
+    say(pages.text(results or pages.newest(request.kernel_target().name)))
     return 0

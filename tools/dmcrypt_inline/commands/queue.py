@@ -30,11 +30,11 @@ def tree(request: Request) -> int:
 
 
 def edit(request: Request) -> int:
-    """Make the tree, and say how its commits are edited and written back."""
-    made = check_out_all(request.tree(request.target()))
-    name = made.target.name
-    say(f"{made.path}: {len(made.commits)} patches as commits on the branch queue, after the tag base")
-    say(f"  edit them with git as usual, for example:  git -C {made.path} rebase -i base")
+    """Make the tree, and say how to edit its commits and to write them back."""
+    tree(request)
+    name = request.target().name
+    say("the patches are commits on the branch queue, after the tag base")
+    say(f"  edit them with git as usual, for example:  git -C {build_dir(name) / 'tree'} rebase -i base")
     say(f"  then write them back into the queue:       make refresh TARGET={name}")
     return 0
 

@@ -4,8 +4,4 @@ from __future__ import annotations
 
 
 class UserError(Exception):
-    """Something the user can act on.
-
-    The text says what went wrong, what was expected and what to do. The command
-    line prints it without a traceback and exits with status 1.
-    """
+    """An error that the user can act on; the command line prints its text without a traceback."""

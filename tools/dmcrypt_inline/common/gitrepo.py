@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -83,12 +82,6 @@ def update_files(repo: Path, tree: str, directory: Path, log: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     where = {"GIT_INDEX_FILE": str(directory / ".index"), "GIT_WORK_TREE": str(directory)}
     git(repo, "-c", "core.sparseCheckout=false", "read-tree", "--reset", "-u", tree, log=log, env=where, timeout=900)
-
-
-def blob_id(path: Path) -> str:
-    """The git blob id of a file's content (40 hex digits), as `git hash-object` gives it."""
-    data = path.read_bytes()
-    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
 
 
 def known_authors(log: Path) -> list[str]:

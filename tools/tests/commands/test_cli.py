@@ -104,35 +104,41 @@ def test_a_word_that_a_stage_does_not_take_is_an_error(
     assert listed in capsys.readouterr().err
 
 
+HOME = "/home/o'brien"
+
+
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("arguments", "request_", "expected"),
     [
         (
-            ["TEST=table  io", "QUICK=1", "VARIANT=a=/b c", "selftest"],
+            ["TEST=table  io", "QUICK=1", "VARIANT=a=/b c", "TARGET=linux-5.8", "ACCEL=tcg", "selftest"],
+            Request("linux-5.8", {}, "tcg"),
             {"tests": "table  io", "quick": True, "variant": "a=/b c", "exclude": "", "failed": False},
         ),
         (
             ["TEST=", "QUICK=0", "selftest", "--failed"],
+            Request(),
             {"tests": "", "quick": False, "variant": "series", "exclude": "", "failed": True},
         ),
-        (["VARIANT=a=b c=d", "bench"], {"plan": "full", "rounds": None, "variants": ["a=b", "c=d"]}),
-        (["bench"], {"plan": "full", "rounds": None, "variants": []}),
+        (["VARIANT=a=b c=d", "bench"], Request(), {"plan": "full", "rounds": None, "variants": ["a=b", "c=d"]}),
+        (["bench"], Request(), {"plan": "full", "rounds": None, "variants": []}),
+        (
+            ["LINUX=~/x", "tree", "--cryptsetup", "y z"],
+            Request(None, {"LINUX": Path(HOME, "x"), "CRYPTSETUP": Path("y z").absolute()}),
+            {},
+        ),
     ],
 )
 def test_variables_of_make_are_options(
-    asked: list[tuple[Request, dict[str, object]]], arguments: list[str], expected: dict[str, object]
+    asked: list[tuple[Request, dict[str, object]]],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    request_: Request,
+    expected: dict[str, object],
 ) -> None:
+    monkeypatch.setenv("HOME", HOME)
     assert cli.main(arguments) == 0
-    assert asked == [(Request(), expected)]
-
-
-def test_paths_of_the_user(
-    asked: list[tuple[Request, dict[str, object]]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("HOME", "/home/o'brien")
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(["tree", "--linux", "~/x", "--cryptsetup", "y z"]) == 0
-    assert asked[0][0] == Request(None, {"LINUX": Path("/home/o'brien/x"), "CRYPTSETUP": tmp_path / "y z"}, None)
+    assert asked == [(request_, expected)]
 
 
 LINUX = {"LINUX": Path("/a b")}

@@ -97,25 +97,6 @@ def test_a_stamp_counts_for_its_own_key_only(tmp_path: Path) -> None:
     assert not paths.is_complete(tmp_path, "other")
 
 
-@pytest.mark.parametrize(
-    ("environment", "expected"),
-    [
-        ({"DMCRYPT_INLINE_CACHE": "{}/a", "XDG_CACHE_HOME": "{}/x", "HOME": "{}/h"}, "a"),
-        ({"XDG_CACHE_HOME": "{}/x", "HOME": "{}/h"}, "x/dmcrypt-inline"),
-        ({"HOME": "{}/h"}, "h/.cache/dmcrypt-inline"),
-    ],
-)
-def test_where_the_cache_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], expected: str
-) -> None:
-    for name in ("DMCRYPT_INLINE_CACHE", "XDG_CACHE_HOME", "HOME"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value.format(tmp_path))
-    assert paths.cache_dir() == tmp_path / expected
-    assert (tmp_path / expected).is_dir()
-
-
 def test_a_program_that_another_thread_started_does_not_keep_the_lock(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,4 +1,4 @@
-"""cache.py and the stage `cache`: the entries of the cache, and which of them are removed."""
+"""The stage `cache`: the entries of the cache, and which of them are removed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline.commands import cli
-from dmcrypt_inline.common import cache
+from dmcrypt_inline.commands import caching, cli
 from dmcrypt_inline.common.paths import cache_dir, lock_of, use_entry
 
 
@@ -19,7 +18,7 @@ def make(kind: str, name: str, days: float) -> Path:
     path = use_entry(kind, name)
     path.mkdir()
     (path / "file").write_bytes(b"x" * 8192)
-    then = time.time() - days * cache.DAY
+    then = time.time() - days * caching.DAY
     os.utime(lock_of(path), (then, then))
     return path
 
@@ -28,8 +27,8 @@ def test_entries_have_size_and_age(capsys: pytest.CaptureFixture[str]) -> None:
     for entry in (("kernels", "young", 0), ("kernels", "old", 40), ("bases", "one.git", 3), ("images", "disk", 5)):
         make(*entry)
     (cache_dir() / "notes").mkdir()
-    found = cache.entries()
-    assert [(each.kind, each.path.name, int(each.unused / cache.DAY)) for each in found] == [
+    found = caching.entries()
+    assert [(each.kind, each.path.name, int(each.unused / caching.DAY)) for each in found] == [
         *(("bases", "one.git", 3), ("kernels", "old", 40), ("kernels", "young", 0), ("images", "disk", 5))
     ]
     assert all(each.size >= 8192 for each in found)
@@ -45,13 +44,13 @@ def test_used_entries_are_kept() -> None:
     assert cli.main(["cache", "--prune", "30"]) == 0
     assert [path.exists() for path in (*old, young, used)] == [False, False, True, True]
     assert cli.main(["cache", "--prune", "0"]) == 0
-    assert cache.entries() == []
+    assert caching.entries() == []
 
 
 def test_an_entry_that_a_run_begins_to_use_meanwhile_is_kept() -> None:
     make("bases", "first", 40)
     used = make("kernels", "used", 40)
-    removing = cache.prune(30)
+    removing = caching.remove_unused(30)
     assert next(removing).path.name == "first"
     use_entry("kernels", "used")
     assert list(removing) == []
@@ -62,5 +61,5 @@ def test_an_entry_that_a_run_is_making_is_kept() -> None:
     path = make("kernels", "busy", 40)
     with lock_of(path).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert list(cache.prune(30)) == []
+        assert list(caching.remove_unused(30)) == []
     assert path.exists()
