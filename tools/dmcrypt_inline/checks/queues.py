@@ -51,11 +51,10 @@ def _applies(queue: Queue) -> None:
 
 
 def _mails(queue: Queue) -> None:
-    patches = queue.patches()
     authors = known_authors(queue.log)
     problems = []
-    for number, patch in enumerate(patches, 1):
-        found = patch_problems(patch.read_text(), number, len(patches), authors, queue.target.kind.prefixes)
+    for patch in queue.patches():
+        found = patch_problems(patch.read_text(), authors, queue.target.kind.prefixes)
         problems += [f"{patch.name}: {problem}" for problem in found]
     fail_if(problems)
     if not authors:

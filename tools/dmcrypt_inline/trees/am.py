@@ -50,7 +50,8 @@ def apply_queue(variable: str, own: Path, named: Target | None) -> list[str]:
             done = _git(place, *FEW_FILES, "am", "-3", "--no-gpg-sign", *patches)
             made = _git(place, "rev-list", f"{head.output.strip()}..HEAD").output.split()
             if done.returncode == 0 and made:
-                return [*_branch(own, target, made[0]), *_skipped(target, len(made), len(patches))]
+                skipped = f"  {len(made)} of {len(patches)} patches; the tree has the others already"
+                return [*_branch(own, target, made[0]), *([skipped] if len(made) < len(patches) else [])]
         why = done.transcript if done.returncode else "the tree has all of its patches already"
         problems += [f"  {target.name}:", *(f"    {line}" for line in _reason(why))]
     raise UserError(
@@ -126,10 +127,6 @@ def _branch(own: Path, target: Target, tip: str) -> list[str]:
         name = f"dmcrypt-inline-{target.name}-{number}"
     _git(own, "branch", name, tip)
     return [f"the patches of {target.name} are on the new branch {name}", f"  to go there: git -C {own} switch {name}"]
-
-
-def _skipped(target: Target, made: int, total: int) -> list[str]:
-    return [f"  {total - made} of the {total} patches are in the tree already"] if made < total else []
 
 
 def _reason(said: str) -> list[str]:

@@ -67,17 +67,13 @@ def package_files(target: Target, log: Path) -> list[Path]:
         asked = cache_dir() / "packages" / f".{target.package.name}.asked"
         if not places or not asked.exists() or time.time() - asked.stat().st_mtime > DAY:
             try:
-                version = _newest(target, log)
+                _download(target, _newest(target, log), log)
+                asked.touch()
             except UserError as error:
                 if not places:
                     raise
                 say(f"using {places[0].name}; no newer one is known: {str(error).splitlines()[0]}")
-            else:
-                if places and version not in places[0].name:
-                    say(f"the archive has a newer package than {places[0].name}: {version}")
-                _download(target, version, log)
-                places = _cached(target)
-                asked.touch()
+            places = _cached(target)
     return [next(place.glob("*.deb" if target.is_kernel else "*.orig.tar.*z*")) for place in places]
 
 

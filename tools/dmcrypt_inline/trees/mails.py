@@ -12,11 +12,7 @@ from email.utils import parseaddr
 SUBJECT_LIMIT = 70  # characters of the summary, the bracketed part not counted
 SIGNED_OFF = re.compile(r"^Signed-off-by:", re.M | re.I)
 BELOW = re.compile(r"^---\s*$", re.M)  # git am leaves out what follows
-TRAILER = re.compile(r"^(Fixes|Cc|Link|Closes|[A-Z][a-z]+(-[a-z]+)*-by): .*$", re.M)
 UNFINISHED = re.compile(r"\b(WIP|TODO|FIXME|TBD|XXX)\b|^(fixup|squash|amend)!|\*\*\* [A-Z ]+ HERE \*\*\*", re.M)
-HISTORY = re.compile(
-    r"^\W*(change(s|log)?\b.*\b(since|in|from|to) v\d+\b(?!\.\d).*|(change-?log|history|v\d+)\W*:.*)$", re.M | re.I
-)
 STAND_IN = "NOT FOR MERGING: "  # what is in the tree by the time the queue is merged, or for measuring
 
 
@@ -49,52 +45,38 @@ def _plain(header: str) -> str:
     return " ".join(str(make_header(decode_header(header))).split())
 
 
-def patch_problems(text: str, number: int, total: int, authors: Sequence[str], prefixes: tuple[str, ...]) -> list[str]:
-    """The problems of patch `number` of `total`.
+def patch_problems(text: str, authors: Sequence[str], prefixes: tuple[str, ...]) -> list[str]:
+    """The problems of a patch that checkpatch does not find.
 
     It may come from one of `authors`, and its subject start with one of `prefixes` (none: not checked).
     """
     mail = parse_mail(text)
-    problems = []
+    problems = _problems(mail, BELOW.split(mail.body)[0])
     if authors and mail.author not in authors:
         problems.append(f"From: is {mail.author}, expected {' or '.join(authors)}")
-    if SIGNED_OFF.search(text):
-        problems.append("it has a Signed-off-by; signing off is for the person who sends")
     if prefixes and not mail.summary.removeprefix(STAND_IN).startswith(prefixes):
         problems.append(f"the subject starts with none of {', '.join(p.strip() for p in prefixes)}: {mail.summary}")
-    body = BELOW.split(mail.body)[0]
-    if not TRAILER.sub("", body).strip():
-        problems.append("it has no text that says why")
-    problems += [f"history belongs below ---: {found[0].strip()}" for found in HISTORY.finditer(body)]
-    problems += _wording(mail.summary, body)
-    if not re.fullmatch(rf"(RFC )?PATCH( v\d+)?( 0*{number}/{total})?", mail.tag):
-        problems.append(f"the subject's tag is [{mail.tag}], expected [PATCH] or [PATCH {number}/{total}]")
     return problems
 
 
 def cover_problems(text: str, summaries: Sequence[str]) -> list[str]:
     """The problems of the cover letter of patches with these `summaries`."""
     mail = parse_mail(text)
-    problems = [f"it does not list: {summary}" for summary in summaries if summary not in _unwrapped(mail.body)]
-    if not re.fullmatch(rf"(RFC )?PATCH( v\d+)? 0+/{len(summaries)}", mail.tag):
-        problems.append(f"the subject's tag is [{mail.tag}], expected [PATCH 0/{len(summaries)}]")
-    if SIGNED_OFF.search(text):
-        problems.append("it has a Signed-off-by")
-    if "not tested" not in _unwrapped(mail.body).lower():
+    body = " ".join(mail.body.split())
+    problems = _problems(mail, mail.body)
+    problems += [f"it does not list: {summary}" for summary in summaries if summary not in body]
+    if "not tested" not in body.lower():
         problems.append("it does not say what was not tested")
-    return problems + _wording(mail.summary, mail.body)
-
-
-def _wording(summary: str, body: str) -> list[str]:
-    """The problems with the words of a patch or cover letter."""
-    problems = []
-    if len(summary) > SUBJECT_LIMIT:
-        problems.append(f"the subject has {len(summary)} characters, more than {SUBJECT_LIMIT}: {summary}")
-    if summary.endswith("."):
-        problems.append(f"the subject ends with a full stop: {summary}")
-    problems += [f"it is not finished: {found[0]}" for found in UNFINISHED.finditer(f"{summary}\n{body}")]
     return problems
 
 
-def _unwrapped(text: str) -> str:
-    return " ".join(text.split())
+def _problems(mail: Mail, body: str) -> list[str]:
+    """The problems that a patch and a cover letter can have. `body` is the text that is posted."""
+    problems = []
+    if SIGNED_OFF.search(body):
+        problems.append("it has a Signed-off-by; signing off is for the person who sends")
+    if len(mail.summary) > SUBJECT_LIMIT:
+        problems.append(f"the subject has {len(mail.summary)} characters, more than {SUBJECT_LIMIT}: {mail.summary}")
+    if mail.summary.endswith("."):
+        problems.append(f"the subject ends with a full stop: {mail.summary}")
+    return problems + [f"it is not finished: {found[0]}" for found in UNFINISHED.finditer(f"{mail.summary}\n{body}")]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from email.header import Header
 from email.utils import formataddr, parseaddr
+from itertools import count
 from pathlib import Path
 
 from ..common.errors import UserError
@@ -95,10 +96,9 @@ def write(tree: Tree, thread: Thread, posting: Posting, out: Path) -> list[Path]
     words += ["--rfc"] if letter and letter.tag.startswith("RFC") else []
     tip = _commits(tree, thread, posting, env)
     if out.is_dir() and any(out.iterdir()):
-        number = 1
-        while out.with_name(f"{out.name}.{number}").exists():
-            number += 1
-        say(f"the mails of the last run are now in {out.rename(out.with_name(f'{out.name}.{number}'))}")
+        places = (out.with_name(f"{out.name}.{number}") for number in count(1))
+        free = next(place for place in places if not place.exists())
+        say(f"the mails of the last run are now in {out.rename(free)}")
     git(tree.path, "format-patch", "-q", "-o", out, *words, f"{thread.base}..{tip}", log=log, env=env)
     mails = sorted(out.iterdir())
     if letter:
@@ -123,26 +123,12 @@ def recipients(tree: Tree, patches: Sequence[Path]) -> list[str]:
     if not script.is_file():
         return [f"--to={each}" for each in tree.target.kind.lists]
     log = log_dir(tree.target.name) / "outbox.log"
-    found = {}
-    for kind, leave_out in (("people", ["--no-l"]), ("lists", ["--no-m", "--no-r"])):
-        words: list[str | Path] = [
-            "perl",
-            script,
-            "--no-git",
-            "--no-git-fallback",
-            "--no-rolestats",
-            "--no-roles",
-            *leave_out,
-            *patches,
-        ]
-        found[kind] = [line for line in run(words, log=log, timeout=300, cwd=tree.path).output.splitlines() if line]
+    words = ("--no-git", "--no-git-fallback", "--no-rolestats", "--no-roles")
+    said = run(["perl", script, *words, *patches], log=log, timeout=300, cwd=tree.path).output
+    others = [formataddr(parseaddr(line)) for line in said.splitlines()]
     if tree.target.long_term:
-        found = {"people": [STABLE], "lists": [*found["people"], *found["lists"]]}
-    lists = [each for each in dict.fromkeys(found["lists"]) if each not in found["people"]]
-    return [
-        *(f"--to={formataddr(parseaddr(each))}" for each in found["people"]),
-        *(f"--cc={formataddr(parseaddr(each))}" for each in lists),
-    ]
+        return [f"--to={STABLE}", *(f"--cc={each}" for each in others)]
+    return [f"--to={each}" for each in others]
 
 
 def _person(text: str) -> tuple[str, str]:
@@ -177,6 +163,7 @@ def base_commit_of(tree: Tree, log: Path) -> str | None:
     """The commit of the target's tag, or the user's commit with its files; None where nobody knows one."""
     if tree.target.below:
         return None
-    if tree.taken and tree.taken[1] != "HEAD":
-        return resolve(tree.taken[0], f"{tree.taken[1]}^{{commit}}", log)
-    return tree.target.commit or (resolve(tree.taken[0], "HEAD", log) if tree.taken else None)
+    own, name = tree.taken or (tree.path, "")
+    if name == "HEAD" and tree.target.commit:
+        return tree.target.commit
+    return resolve(own, f"{name}^{{commit}}", log) if name else tree.target.commit or None

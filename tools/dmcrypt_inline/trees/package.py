@@ -71,17 +71,14 @@ def driver_of(tree: Tree) -> Driver:
 def make(drivers: Sequence[Driver], version: str) -> list[Path]:
     """The package, and the source and the spec file for akmods, below build/package; the same bytes for the same input.
 
-    Raises UserError when two drivers are for the same series, or `version` is none for dkms.
+    Raises UserError when `version` is none for dkms.
     """
-    series = [driver.series for driver in drivers]
-    if len(set(series)) != len(series):
-        raise UserError(f"two drivers for one series: {', '.join(series)}")
     if not VERSION.fullmatch(version):
         raise UserError(f"{version} is no version for a package: digits first, then letters, digits and .+~")
     shutil.rmtree(build_dir("package"))
     place, log = build_dir("package"), log_dir("package") / "package.log"
     made = max(driver.made for driver in drivers)
-    words = {"VERSION": version, "SERIES": f"Linux {', '.join(series)}"}
+    words = {"VERSION": version, "SERIES": f"Linux {', '.join(driver.series for driver in drivers)}"}
     root = place / "root"
     source = root / "usr" / "src" / f"{NAME}-{version}"
     write_source(source, drivers, words)

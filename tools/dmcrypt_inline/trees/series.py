@@ -57,32 +57,20 @@ class Tree:
 
 def parse_series(text: str) -> list[str]:
     """The patch names of a quilt series file, in order: one a line, comments and blank lines skipped."""
-    names = []
-    for line in text.splitlines():
-        words = line.split("#", 1)[0].split()
-        if words:
-            names.append(words[0])
-    return names
+    lines = [line.split("#", 1)[0].split() for line in text.splitlines()]
+    return [words[0] for words in lines if words]
 
 
 def read_series(target: Target) -> list[Path]:
-    """The patch files of the target's queue, in order.
-
-    Raises UserError when the series file is missing or empty, names a patch
-    twice, names one that does not exist, or does not name one that does.
-    """
+    """The patch files of the target's queue, in order. Raises UserError unless the series names each of them once."""
     try:
         names = parse_series(target.series.read_text())
     except FileNotFoundError:
         raise UserError(f"the queue of {target.name} has no series file: {target.series}") from None
-    there = sorted(path.name for path in target.patches.glob("*.patch"))
-    problems = [f"{name} is named twice" for name in sorted(set(names)) if names.count(name) > 1]
-    problems += [f"{name} is in the series, but not in {target.patches}" for name in names if name not in there]
-    problems += [f"{name} is in {target.patches}, but not in the series" for name in there if name not in names]
-    if not names:
-        problems.append("it names no patch")
-    if problems:
-        raise UserError(f"{target.series} and the patch files disagree:\n" + "\n".join("  " + p for p in problems))
+    there = [path.name for path in target.patches.glob("*.patch")]
+    wrong = sorted({name for name in (*names, *there) if names.count(name) != 1 or name not in there})
+    if wrong or not names:
+        raise UserError(f"{target.series} must name each patch of {target.patches} once; wrong: {' '.join(wrong)}")
     return [target.patches / name for name in names]
 
 

@@ -46,7 +46,6 @@ def edit_patch(target: Target, old: str, new: str) -> None:
     ("name", "old", "new", "expected"),
     [
         ("patches_are_proper_mails", "From: dmcrypt-inline", "From: somebody", "somebody"),
-        ("patches_are_proper_mails", "Because.\n", "", "0001"),
         ("cover_letter_lists_the_patches", "bump the version", "raise it", "raise it"),
         ("patches_and_cover_letter_are_spelled_right", "Because.", f"To {MISSPELLED}.", "receive"),
         ("patches_and_cover_letter_are_spelled_right", "+int version", f"+int {MISSPELLED}", "receive"),

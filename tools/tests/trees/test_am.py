@@ -12,8 +12,6 @@ from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.trees import am
 from dmcrypt_inline.trees.targets import TOOL, Target
 
-VERSION = "VERSION = 5\nPATCHLEVEL = 8\nSUBLEVEL = 0\nEXTRAVERSION = -rc2\n"
-
 
 @pytest.fixture
 def targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Target]:
@@ -29,9 +27,10 @@ def targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Target
     return found
 
 
-def own_tree(tmp_path: Path, text: str = BEFORE) -> Path:
+def own_tree(tmp_path: Path, text: str = BEFORE, version: str = "5.8.0") -> Path:
     own = git_tree(tmp_path / "own", None, text)
-    (own / "Makefile").write_text(VERSION)
+    numbers = zip(("VERSION", "PATCHLEVEL", "SUBLEVEL"), version.split("."))
+    (own / "Makefile").write_text("".join(f"{name} = {number}\n" for name, number in numbers))
     git(own, "commit", "-q", "-a", "-m", "a version")
     return own
 
@@ -50,33 +49,11 @@ def test_the_queue_is_on_a_new_branch_and_work_stays(tmp_path: Path, targets: di
     assert said == "dmcrypt-inline|A User|dm crypt: bump the version|Because."
     assert len(git(own, "worktree", "list").splitlines()) == 1
     am.apply_queue("LINUX", own, None)
-    assert git(own, "rev-parse", "dmcrypt-inline-small-2^{tree}") == git(
-        own, "rev-parse", "dmcrypt-inline-small^{tree}"
-    )
-
-
-@pytest.mark.parametrize("inside", ["drivers", ".git", "../bare"])
-def test_any_directory_of_the_repository_stands_for_all_of_it(
-    tmp_path: Path, targets: dict[str, Target], inside: str
-) -> None:
-    own = own_tree(tmp_path)
-    shell(own, "git clone -q --bare . ../bare")
-    am.apply_queue("LINUX", own / inside, None)
-    assert git(own / inside, "show", f"dmcrypt-inline-small:{SOURCE}") == AFTER
+    assert git(own, "show", f"dmcrypt-inline-small-2:{SOURCE}") == AFTER
 
 
 def branches(own: Path) -> list[str]:
     return git(own, "for-each-ref", "--format=%(refname:short)", "refs/heads/dmcrypt-inline*").split()
-
-
-@pytest.mark.parametrize("text", [AFTER, "int version = 14;\n"])
-def test_where_no_patch_applies_there_is_no_branch(tmp_path: Path, targets: dict[str, Target], text: str) -> None:
-    own = own_tree(tmp_path, text)
-    with pytest.raises(UserError):
-        am.apply_queue("LINUX", own, None)
-    assert branches(own) == []
-    assert git(own, "status", "--porcelain") == ""
-    assert len(git(own, "worktree", "list").splitlines()) == 1
 
 
 def test_a_patch_that_is_in_the_tree_is_skipped(tmp_path: Path, targets: dict[str, Target]) -> None:
@@ -88,35 +65,12 @@ def test_a_patch_that_is_in_the_tree_is_skipped(tmp_path: Path, targets: dict[st
     assert git(own, "log", "--format=%s", "HEAD..dmcrypt-inline-small") == "other\n"
 
 
-def test_files_that_moved_are_merged(tmp_path: Path, targets: dict[str, Target]) -> None:
-    lines = "\n".join(f"int line{number};" for number in range(9))
-    work = tmp_path / "work"
-    shell(work, "git reset -q --hard HEAD^")
-    (work / SOURCE).write_text(f"{lines}\n{BEFORE}")
-    shell(work, f"git commit -qam more; sed -i s/21/22/ {SOURCE}; git commit -qam bump")
-    shell(work, f"git format-patch -q -1 --stdout >../patches/{PATCH}")
-    own = tmp_path / "own"
-    shell(tmp_path, "git clone -q work own")
-    shell(own, f"git reset -q --hard HEAD^; sed -i 's/line7/other/' {SOURCE}; git commit -qam other")
-    am.apply_queue("LINUX", own, targets["small"])
-    assert git(own, "show", f"dmcrypt-inline-small:{SOURCE}").endswith(f"int other;\nint line8;\n{AFTER}")
-
-
-def versioned(own: Path, version: str) -> Path:
-    numbers = zip(("VERSION", "PATCHLEVEL", "SUBLEVEL"), version.split("."))
-    (own / "Makefile").write_text("".join(f"{name} = {number}\n" for name, number in numbers))
-    git(own, "commit", "-q", "-a", "-m", "another version")
-    return own
-
-
 @pytest.mark.parametrize(
     ("version", "order"),
     [
-        ("5.15.1", ["v6.1", "v6.12", "v7.3"]),
         ("6.1", ["v6.1", "v6.12", "v7.3"]),
         ("6.6.9", ["v6.12", "v6.1", "v7.3"]),
         ("6.13", ["v7.3", "v6.12", "v6.1"]),
-        ("7.9", ["v7.3", "v6.12", "v6.1"]),
         ("", ["v7.3", "v6.12", "v6.1"]),
     ],
 )
@@ -126,7 +80,7 @@ def test_the_nearest_target_is_tried_first(
     for other in ("v7.3", "v6.12", "v6.1"):
         targets[other] = replace(targets["fixed"], name=other, tag=other)
     del targets["fixed"]
-    own = versioned(own_tree(tmp_path, "/* no_read_workqueue */\n"), version)
+    own = own_tree(tmp_path, "/* no_read_workqueue */\n", version)
     assert [target.tag for target in am.candidates_for("LINUX", own)] == order
 
 
@@ -139,7 +93,7 @@ def test_the_first_queue_that_applies_is_taken(tmp_path: Path, targets: dict[str
         (tmp_path / name / "patches" / PATCH).write_text(text)
         targets[name] = replace(targets["fixed"], name=name, tag=name, directory=tmp_path / name)
     del targets["fixed"]
-    own = versioned(own_tree(tmp_path, f"/* no_read_workqueue */\n{BEFORE}"), "6.6.9")
+    own = own_tree(tmp_path, f"/* no_read_workqueue */\n{BEFORE}", "6.6.9")
     am.apply_queue("LINUX", own, None)
     assert branches(own) == ["dmcrypt-inline-v6.1"]
 
@@ -155,34 +109,35 @@ def test_a_named_target_is_taken_if_it_is_for_such_a_tree(tmp_path: Path, target
     assert branches(own) == ["dmcrypt-inline-fixed"]
 
 
-@pytest.mark.parametrize(("header", "taken"), [("", True), ("#define CRYPT_ACTIVATE_NO_READ_WORKQUEUE", False)])
-def test_cryptsetup_gets_its_own_queue(tmp_path: Path, targets: dict[str, Target], header: str, taken: bool) -> None:
+def test_cryptsetup_without_the_flags_gets_its_own_queue(tmp_path: Path, targets: dict[str, Target]) -> None:
     targets["tool"] = replace(targets["small"], name="tool", kind=TOOL, blobs={"no": "0"})
     own = own_tree(tmp_path)
     with pytest.raises(UserError):  # no lib/libcryptsetup.h
         am.apply_queue("CRYPTSETUP", own, None)
-    shell(own, f"mkdir lib; echo '{header}' >{am.LIBRARY}; git add -A; git commit -q -m cryptsetup")
-    if taken:
+    shell(own, f"mkdir lib; touch {am.LIBRARY}; git add -A; git commit -q -m cryptsetup")
+    am.apply_queue("CRYPTSETUP", own, None)
+    assert branches(own) == ["dmcrypt-inline-tool"]
+    shell(own, f"echo '#define CRYPT_ACTIVATE_NO_READ_WORKQUEUE' >{am.LIBRARY}; git commit -q -a -m 2.3.4")
+    with pytest.raises(UserError):
         am.apply_queue("CRYPTSETUP", own, None)
-    else:
-        with pytest.raises(UserError):
-            am.apply_queue("CRYPTSETUP", own, None)
-    assert branches(own) == (["dmcrypt-inline-tool"] if taken else [])
+    assert branches(own) == ["dmcrypt-inline-tool"]
 
 
 @pytest.mark.parametrize(
     "script",
     [
-        "rm -rf .git",
         "rm -rf ../own",
         "rm -rf .git; git init -q",
         f"git rm -q --cached {SOURCE}; git commit -q -m less",
+        f"echo '{AFTER.strip()}' >{SOURCE}; git commit -q -a -m 'the same'",
+        f"echo 'int version = 14;' >{SOURCE}; git commit -q -a -m 'no patch applies'",
     ],
 )
-def test_a_directory_that_is_no_kernel_repository_is_refused(
-    tmp_path: Path, targets: dict[str, Target], script: str
-) -> None:
+def test_a_tree_that_no_queue_is_for_stays_as_it_is(tmp_path: Path, targets: dict[str, Target], script: str) -> None:
     own = own_tree(tmp_path)
     shell(own, script)
     with pytest.raises(UserError):
         am.apply_queue("LINUX", own, None)
+    if own.exists():
+        assert branches(own) == []
+        assert len(git(own, "worktree", "list").splitlines()) == 1

@@ -9,7 +9,7 @@ from email.message import Message
 from pathlib import Path
 
 import pytest
-from small import AFTER, SOURCE, git, git_tree, make_target
+from small import AFTER, PATCH, SOURCE, git, git_tree, make_target
 
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.trees import outbox
@@ -57,7 +57,9 @@ def text_of(mail: Message) -> str:
 
 
 def test_the_mails_are_a_thread_of_the_sender(tree: Tree, tmp_path: Path) -> None:
-    cover, patch = written(tree, tmp_path / "out", Posting(SENDER))
+    known = replace(tree, target=replace(tree.target, commit=COMMIT))
+    cover, patch = written(known, tmp_path / "out", Posting(SENDER))
+    assert re.search(rf"^Why\.\n[^$]* {SOURCE} \| 2 \+-\n 1 file changed.*\n\nbase-commit: {COMMIT}\n$", text_of(cover))
     assert cover["Subject"] == "[PATCH 0/1] dm crypt: a version that is greater"
     assert patch["Subject"] == "[PATCH 1/1] dm crypt: bump the version"
     assert patch["In-Reply-To"] == patch["References"] == cover["Message-Id"] != patch["Message-Id"]
@@ -65,12 +67,6 @@ def test_the_mails_are_a_thread_of_the_sender(tree: Tree, tmp_path: Path) -> Non
     for mail in (cover, patch):
         assert mail["From"] == SENDER
         assert mail["To"] == "list@host.example"
-
-
-def test_the_cover_letter_has_diffstat_and_base(tree: Tree, tmp_path: Path) -> None:
-    known = replace(tree, target=replace(tree.target, commit=COMMIT))
-    cover, _ = written(known, tmp_path / "out", Posting(SENDER))
-    assert re.search(rf"^Why\.\n[^$]* {SOURCE} \| 2 \+-\n 1 file changed.*\n\nbase-commit: {COMMIT}\n$", text_of(cover))
 
 
 def test_trailers_join_those_of_the_patch_and_the_sign_off_comes_last(tree: Tree, tmp_path: Path) -> None:
@@ -82,14 +78,11 @@ def test_trailers_join_those_of_the_patch_and_the_sign_off_comes_last(tree: Tree
         assert text_of(patch).startswith(f"Because.\n\n{block}\n---\n")
 
 
-OTHER = "Somebody <else@host.example>"
-
-
 def test_the_project_s_patches_become_the_sender_s_and_no_others(tree: Tree, tmp_path: Path) -> None:
+    other = "Somebody <else@host.example>"
     assert text_of(written(tree, tmp_path / "1", Posting(SENDER))[1]).startswith("Because.\n")
-    tree = edited(tree, "^From: .*", f"From: {OTHER}")
-    assert text_of(written(tree, tmp_path / "2", Posting(SENDER))[1]).startswith(f"From: {OTHER}\n\nBecause.\n")
-    assert text_of(written(tree, tmp_path / "3", Posting(OTHER))[1]).startswith("Because.\n")
+    tree = edited(tree, "^From: .*", f"From: {other}")
+    assert text_of(written(tree, tmp_path / "2", Posting(SENDER))[1]).startswith(f"From: {other}\n\nBecause.\n")
 
 
 def test_a_later_version_and_a_long_term_kernel_say_so(tree: Tree, tmp_path: Path) -> None:
@@ -109,8 +102,8 @@ def test_git_am_takes_the_mails(tree: Tree, tmp_path: Path) -> None:
     assert said.strip() == f"{sender}\nBecause.\n\nSigned-off-by: {sender}"
 
 
-def with_selftests(place: Path, order: str = "{queue}\n{tests}\n") -> Tree:
-    """The queue with two patches of selftests after its own one; `order` is that of the series."""
+def with_selftests(place: Path) -> Tree:
+    """The queue with two patches of selftests after its own one."""
     target = make_target(place)
     target.cover.write_text(COVER)
     work = place / "work"
@@ -119,8 +112,8 @@ def with_selftests(place: Path, order: str = "{queue}\n{tests}\n") -> Tree:
         git(work, "add", "-A")
         git(work, "commit", "-q", "-m", f"selftests: add {number}\n\nBecause.")
     made = git(work, "format-patch", "-2", "--start-number=2", "--no-signature", "-o", str(target.patches))
-    tests = "\n".join(Path(path).name for path in made.splitlines())
-    target.series.write_text(order.format(queue=target.series.read_text().strip(), tests=tests))
+    names = [Path(path).name for path in made.splitlines()]
+    target.series.write_text("\n".join([PATCH, *names]))
     return apply_series(target, prepare_base(target, git_tree(place / "linux", None)))
 
 
@@ -134,23 +127,19 @@ def test_the_selftests_are_a_posting_of_their_own(tmp_path: Path) -> None:
     assert [mail["Subject"] for mail in (first, second)] == [f"[PATCH {n}/2] selftests: add {n + 1}" for n in (1, 2)]
     assert first["In-Reply-To"] is None
     assert second["In-Reply-To"] == second["References"] == first["Message-Id"]
-
-
-def test_selftests_before_the_end_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError):
-        outbox.threads(with_selftests(tmp_path, "{tests}\n{queue}\n"))
+    names = tree.target.series.read_text().splitlines()
+    tree.target.series.write_text("\n".join(reversed(names)))
+    with pytest.raises(UserError):  # the selftests are not at the end
+        outbox.threads(tree)
 
 
 @pytest.mark.parametrize(
     ("sender", "trailer", "version"),
     [
         ("", "", 1),
-        ("sender@host.example", "", 1),
         ("A <a@host.example>, B <b@host.example>", "", 1),
         ("A\nBcc: evil <a@host.example>", "", 1),
-        ("Ünal <ünal@host.example>", "", 1),
         (SENDER, "nonsense", 1),
-        (SENDER, "Word: x\nInjected: y", 1),
         (SENDER, "Signed-off-by: B <b@host.example>", 1),
         (SENDER, "", 0),
     ],
@@ -175,26 +164,22 @@ def test_recipients_come_from_the_tree(tree: Tree) -> None:
     script = tree.path / "scripts" / "get_maintainer.pl"
     script.parent.mkdir()
     script.write_text(
-        'print STDERR "fatal: a@b: unknown revision\\n";'
-        'my $lists = !grep { $_ eq "--no-l" } @ARGV;\n'
-        'print $lists ? "list\\@host.example\\n" : "M. X. <m\\@host.example>\\nR <r\\@host.example>\\n";\n'
+        r'print STDERR "fatal: a@b: unknown revision\n"; print "M. X. <m\@host.example>\nlist\@host.example\n";'
     )
-    people = ['"M. X." <m@host.example>', "R <r@host.example>"]
-    assert outbox.recipients(tree, patches) == [*(f"--to={each}" for each in people), "--cc=list@host.example"]
+    assert outbox.recipients(tree, patches) == ['--to="M. X." <m@host.example>', "--to=list@host.example"]
     long_term = replace(tree, target=replace(tree.target, long_term=True))
-    copies = [f"--cc={each}" for each in (*people, "list@host.example")]
-    assert outbox.recipients(long_term, patches) == ["--to=stable@vger.kernel.org", *copies]
+    assert outbox.recipients(long_term, patches) == [
+        *("--to=stable@vger.kernel.org", '--cc="M. X." <m@host.example>', "--cc=list@host.example")
+    ]
 
 
 def test_the_base_commit_is_that_of_the_tag(tree: Tree, tmp_path: Path) -> None:
     log = tmp_path / "log"
     own = git_tree(tmp_path / "own", None)
+    git(own, "tag", "-a", "-m", "x", "v0.1")
     head = git(own, "rev-parse", "HEAD").strip()
     known = replace(tree.target, commit=COMMIT)
-    assert outbox.base_commit_of(replace(tree, target=known, taken=None), log) == COMMIT
     assert outbox.base_commit_of(replace(tree, target=known, taken=(own, "HEAD")), log) == COMMIT
-    assert outbox.base_commit_of(replace(tree, target=known, taken=(own, "refs/tags/v0.1")), log) is None
-    assert outbox.base_commit_of(replace(tree, taken=None), log) is None
-    assert outbox.base_commit_of(replace(tree, taken=(own, "HEAD")), log) == head
-    git(own, "tag", "-a", "-m", "x", "v0.1")
     assert outbox.base_commit_of(replace(tree, target=known, taken=(own, "refs/tags/v0.1")), log) == head
+    assert outbox.base_commit_of(replace(tree, taken=(own, "HEAD")), log) == head
+    assert outbox.base_commit_of(replace(tree, taken=None), log) is None
