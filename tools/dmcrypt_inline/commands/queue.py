@@ -78,9 +78,6 @@ def outbox(request: Request, sign: str, trailers: Sequence[str], version: int) -
         out = build_dir(target.name) / thread.directory
         mails = outbox_stage.write(applied, thread, posting, out)
         say(f"{len(mails)} mails in {out}; their headers name the recipients")
-        if posting.version > 1:
-            say(f"  add to {mails[0].name} the changes since version {posting.version - 1}")
-        say(f"  to look at them once more:  git send-email --dry-run --no-thread {out}/*.patch")
     if not outbox_stage.base_commit_of(applied, log):
         say(f"no base-commit: give {target.variable}= a git tree that has the tag {target.tag}, or its files")
     if not has_files(target, applied.path, applied.base, log):
@@ -101,6 +98,5 @@ def packaged(request: Request, version: str) -> Path:
     made = package_stage.make(drivers, version)
     for path in made:
         say(str(path))
-    known = ", ".join(f"{driver.series} up to .{driver.highest}" for driver in drivers)
-    say(f"  for Linux {known}; drivers/md/dm.c, which the queues fix too, stays the kernel's own")
+    say(f"  for Linux {', '.join(f'{driver.series} up to .{driver.highest}' for driver in drivers)}")
     return made[0]

@@ -43,7 +43,8 @@ def check(request: Request, only: str) -> int:
     targets, wanted = request.targets(), only.split()
     if unknown := sorted({*wanted} - {each.name for each in _every_check(targets, request, Path())}):
         raise UserError(f"there is no check {', '.join(unknown)} for these targets; make list shows all")
-    install_packages("base", "check", "coccinelle", "slow", *_build_packages(targets))
+    builds = {"build" if target.is_kernel else "cryptsetup" for target in targets}
+    install_packages("base", "check", "coccinelle", "slow", *builds)
     if wanted:
         every = _every_check(targets, request, python_env())
         return _close(run_checks([each for each in every if each.name in wanted]))
@@ -123,10 +124,6 @@ def _kernel_of(target: Target, request: Request) -> Tree | None:
         with suppress(UserError):
             return request.tree(top_of_stack(target))
     return None
-
-
-def _build_packages(targets: Sequence[Target]) -> set[str]:
-    return {"build" if target.is_kernel else "cryptsetup" for target in targets}
 
 
 def _checks(targets: Sequence[Target], request: Request, *, quick: bool) -> Parts:

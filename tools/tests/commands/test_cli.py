@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -218,3 +219,12 @@ def test_the_tests_that_a_target_names_exist() -> None:
     for target in TARGETS.values():
         named = (*target.defects, *target.exceptions, *target.native_exceptions)
         assert {name.partition(":")[0] for name in named} <= known
+
+
+def test_an_older_python_is_told_which_one_is_needed() -> None:
+    entry = TOOLS / "dmcrypt-inline"
+    program = f"import runpy, sys; sys.version_info = (3, 10); runpy.run_path({str(entry)!r}, run_name='__main__')"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "3.11" in ended.stderr
+    ast.parse(entry.read_text(), feature_version=(3, 7))  # it can read that far

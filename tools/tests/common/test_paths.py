@@ -19,13 +19,6 @@ def fill(part: Path) -> None:
     (part / "file").write_text("complete")
 
 
-def test_an_entry_is_made_once(tmp_path: Path) -> None:
-    final = tmp_path / "entry"
-    paths.publish(final, fill, 0, "a test")
-    paths.publish(final, lambda _: pytest.fail("made twice"), 0, "a test")
-    assert (final / "file").read_text() == "complete"
-
-
 def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     def fail(part: Path) -> None:
         fill(part)
@@ -88,13 +81,6 @@ def test_too_little_space_is_said_before_the_work(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"not enough disk space for a test: .* needed") as caught:
         paths.publish(tmp_path / "entry", lambda _: pytest.fail("started"), 1 << 60, "a test")
     assert str(tmp_path) in str(caught.value)
-
-
-def test_a_stamp_counts_for_its_own_key_only(tmp_path: Path) -> None:
-    assert not paths.is_complete(tmp_path, "key")
-    paths.stamp(tmp_path, "key")
-    assert paths.is_complete(tmp_path, "key")
-    assert not paths.is_complete(tmp_path, "other")
 
 
 def test_a_program_that_another_thread_started_does_not_keep_the_lock(
