@@ -6,6 +6,7 @@ import argparse
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from . import applying, judge, looking, measuring, screen
 from .applying import CONFIRMATION, User
@@ -13,6 +14,7 @@ from .errors import AdviseError
 from .system import System
 
 PROGRAM = "dmcrypt-advise"
+say = partial(print, flush=True)
 SUMMARY = "advise on dm-crypt's no_read_workqueue and no_write_workqueue flags, and set them"
 DESCRIPTION = """\
 Check every open dm-crypt mapping: do the flags help on its disks, are they safe
@@ -39,18 +41,15 @@ def option_parser() -> argparse.ArgumentParser:
     )
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--json", action="store_true", help="print the advice as JSON")
-    text = (
-        "set the advised flags in the LUKS2 header and in the open mapping, and keep all other options; print what"
-        " remains to do by hand, such as the line for /etc/crypttab"
-    )
-    action.add_argument("--apply", metavar="NAME", help=text)
-    text = "remove both flags from the LUKS2 header and from the open mapping, and keep all other options"
-    action.add_argument("--undo", metavar="NAME", help=text)
-    text = (
-        "measure the default path against each flag: reads on the disk of the mapping, writes on a RAM disk; the data"
-        " on the disk is only read"
-    )
-    action.add_argument("--measure", metavar="NAME", help=text)
+    helps = {
+        "--apply": "set the advised flags in the LUKS2 header and in the open mapping, and keep all other options; print"
+        " what remains to do by hand, such as the line for /etc/crypttab",
+        "--undo": "remove both flags from the LUKS2 header and from the open mapping, and keep all other options",
+        "--measure": "measure the default path against each flag: reads on the disk of the mapping, writes on a RAM"
+        " disk; the data on the disk is only read",
+    }
+    for option, text in helps.items():
+        action.add_argument(option, metavar="NAME", help=text)
     parser.add_argument("--seconds", type=float, default=120.0, help="duration of --measure (default: %(default)g)")
     parser.add_argument("--yes", action="store_true", help="change without asking for confirmation")
     text = "key file for cryptsetup, which asks for the passphrase otherwise"
@@ -74,20 +73,16 @@ def _run(options: argparse.Namespace) -> int:
     if options.measure:
         for number in (signal.SIGTERM, signal.SIGHUP):  # the mappings must not outlive the program
             signal.signal(number, signal.default_int_handler)
-        measuring.compare_flags(system, options.measure, options.seconds, _say)
+        measuring.compare_flags(system, options.measure, options.seconds, say)
         return 0
     if name := options.apply or options.undo:
-        user = User(_say, (lambda _: CONFIRMATION) if options.yes else _ask, options.key_file)
+        user = User(say, (lambda _: CONFIRMATION) if options.yes else _ask, options.key_file)
         (applying.apply if options.apply else applying.undo)(system, name, user)
         return 0
     facts = looking.look(system)
     verdicts = judge.judge(facts)
     sys.stdout.write((screen.as_json if options.json else screen.text)(facts, verdicts))
     return max((verdict.status for verdict in verdicts), default=0)
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
 
 
 def _ask(question: str) -> str:

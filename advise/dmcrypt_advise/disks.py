@@ -65,7 +65,8 @@ def disks_below(system: System, name: str) -> tuple[Disk, ...]:
             further = devices_below(system, one)
             todo += further
             bottom += [] if further else [one]
-    transports = _transports(system) if bottom else {}
+    output = system.ask(("lsblk", "--nodeps", "--noheadings", "--output", "NAME,TRAN"), "transport of the disks")
+    transports = dict(words for line in (output or "").splitlines() if len(words := line.split()) == 2)
     return tuple(read_disk(system, disk, transports.get(disk, "")) for disk in bottom)
 
 
@@ -118,9 +119,3 @@ def used_for(system: System, node: str, name: str) -> str:
             place, kind = min(places, key=lambda it: len(it[0]))
             return f"{place} ({kind})" + (f" on {label}" if top != node else "")
     return ""
-
-
-def _transports(system: System) -> dict[str, str]:
-    """The transport of each disk as lsblk prints it: nvme, sata, usb, virtio."""
-    output = system.ask(("lsblk", "--nodeps", "--noheadings", "--output", "NAME,TRAN"), "transport of the disks") or ""
-    return {words[0]: words[1] for line in output.splitlines() if len(words := line.split()) > 1}

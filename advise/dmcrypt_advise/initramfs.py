@@ -29,13 +29,9 @@ def find_initramfs(system: System, release: str) -> tuple[str, dict[str, str]]:
     places += [f"{place}/{name}" for place in UNIFIED for name in system.names(place) if name.endswith(".efi")]
     for place in places:
         try:
+            if not system.path(place).exists():
+                continue
             packed = system.path(place).read_bytes()
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            system.miss(f"initramfs: {place}: {error.strerror}")
-            return "", {}
-        try:
             if not place.endswith(".efi"):
                 return place, config_texts(packed)
             parts = image_sections(packed)

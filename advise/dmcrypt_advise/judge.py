@@ -140,10 +140,9 @@ def _judge(found: MappingFacts, facts: Facts) -> Verdict:
     applying = _defects(found, facts)
     for defect, flag, text in applying:
         if defect.effect == "stop" and flag in good | present:
-            backported = not facts.kernel.exact and (
-                defect.fixed or facts.kernel.version < defects.version_numbers(defect.since)
-            )
-            unsure = backported or (found.driver is None and "async" in defect.takes)
+            later = facts.kernel.version < defects.version_numbers(defect.since)
+            unsure = not facts.kernel.exact and (defect.fixed or later)
+            unsure = unsure or (found.driver is None and "async" in defect.takes)
             (doubted if unsure else refused).setdefault(flag, text)
         elif defect.effect == "useless" and flag in good:
             good -= {flag}
@@ -168,21 +167,10 @@ def _judge(found: MappingFacts, facts: Facts) -> Verdict:
         advice = FIX_FIRST if (good | forced) & refused.keys() else CANNOT_TELL if good & doubted.keys() else LEAVE
     elif flags <= active & found.stored.next_boot:
         flags, advice = frozenset(), DONE
-    conflicts, (sectors, larger) = _conflicts(found, forced), _sectors(found)
-    verdict = Verdict(
-        name,
-        advice,
-        flags,
-        (*reasons, *notes),
-        refused,
-        doubted,
-        conflicts,
-        sectors,
-        in_doubt=in_doubt,
-        larger=larger,
-        only_store=advice == SET and flags <= active,
-    )
-    return _with_commands(found, verdict)
+    sectors, larger = _sectors(found)
+    verdict = Verdict(name, advice, flags, (*reasons, *notes), refused, doubted, _conflicts(found, forced), sectors)
+    only_store = advice == SET and flags <= active
+    return _with_commands(found, replace(verdict, in_doubt=in_doubt, larger=larger, only_store=only_store))
 
 
 def _medium(found: MappingFacts) -> tuple[list[str], frozenset[str]]:
@@ -277,10 +265,7 @@ def _sectors(found: MappingFacts) -> tuple[tuple[str, ...], bool]:
     if found.mapping.kind != "LUKS2":
         return (text, "only LUKS2 can change the sector size of a volume; others must be created again"), False
     if any(it.length % 8 or it.offset % 8 for it in found.mapping.segments):
-        return (
-            text,
-            f"its start or size is no multiple of {BIG} bytes: a change would have to move the data",
-        ), False
+        return (text, f"its start or size is no multiple of {BIG} bytes: a change would have to move the data"), False
     return (
         text,
         f"make a backup, then, while it is open: cryptsetup reencrypt --sector-size {BIG} --active-name {name}",

@@ -72,9 +72,6 @@ class System:
                 timeout=SECONDS,
                 check=False,
             )
-        except FileNotFoundError:
-            self.miss(f"{wanted}: {argv[0]} is not installed")
-            return None
         except (OSError, subprocess.TimeoutExpired) as error:
             self.miss(f"{wanted}: {error}")
             return None

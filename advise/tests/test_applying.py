@@ -179,11 +179,7 @@ def test_flags_that_the_command_line_hides_are_a_manual_step(luks1: Cryptsetup, 
         ("initrd.img-5.15.0-91-generic", "etc/crypttab", "dracut --force /boot/initrd.img-5.15.0-91-generic"),
         ("initramfs-5.15.0-91-generic.img", "etc/crypttab", "dracut --force"),
         ("initramfs-linux-lts.img", "etc/crypttab", "mkinitcpio -P"),
-        (
-            "initramfs-linux-lts.img",
-            "etc/crypttab usr/lib/dracut/dracut-107",
-            "dracut --force /boot/initramfs-linux-lts.img",
-        ),
+        ("initramfs-linux-lts.img", "etc/crypttab lib/dracut/dracut-1", "dracut --force /boot/initramfs-linux-lts.img"),
     ],
 )
 def test_an_initramfs_with_a_copy_of_crypttab_must_be_built_again(
@@ -242,12 +238,7 @@ def test_flags_that_the_kernel_sets_by_itself_are_no_wrong_result(tmp_path: Path
     [
         ("apply", NAME, {"aes-xts-plain64": "aes-cbc-eboiv"}, "the crypto driver is full"),
         ("apply", NAME, {"v1.24.0": "v1.21.0"}, "does not have the flags"),
-        (
-            "apply",
-            NAME,
-            {**UNSAFE, "1 allow_discards": "1 no_read_workqueue", "(no flags)": "no-journal"},
-            "no-journal",
-        ),
+        ("apply", NAME, {**UNSAFE, "(no flags)": "no-journal"}, "no-journal"),
         ("apply", "data", {"\ndata\t": "\nother\t", "CRYPT-LUKS1-99": "CRYPT-BITLK-99"}, "can change nothing"),
         ("undo", NAME, {"(no flags)\n\nData": "no-read-workqueue\nRequirements:\tonline-reencrypt\n"}, "reencrypt"),
         ("undo", NAME, {"UUID:          \t1": "UUID:          \t9"}, "could not be read"),

@@ -55,17 +55,17 @@ def same(what: str, wanted: object, found: object) -> None:
 
 
 @contextmanager
-def disk(name: str = "d", mib: int = 32, *, rotational: bool = False, **attributes: int) -> Iterator[str]:
+def disk(mib: int = 32, **attributes: int) -> Iterator[str]:
     """A null_blk device in memory."""
-    place = NULLB / name
+    place = NULLB / "d"
     place.mkdir()
     wanted = {"memory_backed": 1, "size": mib, "blocksize": 512, "submit_queues": 1, **attributes, "power": 1}
     try:
         for attribute, value in wanted.items():
             (place / attribute).write_text(str(value))
-        device = Path("/dev", name)
+        device = Path("/dev/d")
         device = device if device.exists() else Path(f"/dev/nullb{(place / 'index').read_text().strip()}")
-        Path("/sys/block", device.name, "queue/rotational").write_text(str(int(rotational)))
+        Path("/sys/block", device.name, "queue/rotational").write_text("0")
         yield str(device)
     finally:
         (place / "power").write_text("0")
@@ -73,19 +73,9 @@ def disk(name: str = "d", mib: int = 32, *, rotational: bool = False, **attribut
 
 
 @contextmanager
-def mapped(name: str, table: str, *options: str) -> Iterator[str]:
-    """A mapping that dmsetup creates."""
-    run("dmsetup", "create", name, *options, "--table", table)
-    try:
-        yield f"/dev/mapper/{name}"
-    finally:
-        run("dmsetup", "remove", "--retry", name)
-
-
-@contextmanager
-def opened(device: str, *options: str, key_file: Path = PASSPHRASE) -> Iterator[str]:
+def opened(device: str, *options: str) -> Iterator[str]:
     """The volume on a device, open as "volume"."""
-    run("cryptsetup", "open", "-q", "--key-file", str(key_file), *options, device, "volume")
+    run("cryptsetup", "open", "-q", "--key-file", str(PASSPHRASE), *options, device, "volume")
     try:
         yield device
     finally:
@@ -97,8 +87,12 @@ def luks(*options: str, mib: int = 32, crypttab: str = "", open_with: Sequence[s
     """A LUKS volume, open; `crypttab`: its options there."""
     with disk(mib=mib) as device:
         luks_format(device, *options)
-        with listed(f"volume {device} none luks,{crypttab}" if crypttab else ""), opened(device, *open_with):
+        line = f"volume {device} none luks,{crypttab}\n" if crypttab else ""
+        CRYPTTAB.write_text(line)
+        with opened(device, *open_with):
             yield device
+        same("crypttab", line, CRYPTTAB.read_text())
+        CRYPTTAB.unlink()
 
 
 def luks_format(device: str, *options: str) -> None:
@@ -107,47 +101,16 @@ def luks_format(device: str, *options: str) -> None:
 
 
 @contextmanager
-def listed(line: str) -> Iterator[None]:
-    """A crypttab with one line, which must stay as it is."""
-    CRYPTTAB.write_text(f"# first\n{line}\n")
-    try:
-        yield
-        same("crypttab", f"# first\n{line}\n", CRYPTTAB.read_text())
-    finally:
-        CRYPTTAB.unlink()
-
-
-@contextmanager
-def swap() -> Iterator[str]:
-    """A plain volume with a random key, in use as swap."""
-    how = ("--type", "plain", "--cipher", "aes-xts-plain64", "--key-size", "512", "--hash", "sha256")
-    with disk() as device, opened(device, *how, key_file=Path("/dev/urandom")):
-        run("mkswap", "/dev/mapper/volume")
-        run("swapon", "/dev/mapper/volume")
-        try:
-            yield device
-        finally:
-            run("swapoff", "/dev/mapper/volume")
-
-
-@contextmanager
-def on_two_disks() -> Iterator[str]:
-    """A volume on a linear mapping of two disks, one of which rotates."""
-    with disk("one") as first, disk("two", rotational=True) as second:
-        table = f"0 {16 * MIB} linear {first} 0\n{16 * MIB} {16 * MIB} linear {second} 0"
-        with mapped("vg-root", table) as both:
-            luks_format(both, "--type", "luks2")
-            with opened(both):
-                yield both
-
-
-@contextmanager
 def table(cipher: str, *flags: str, **attributes: int) -> Iterator[str]:
     """A mapping without cryptsetup."""
     with disk(**attributes) as device:
         count = f"{len(flags)} {' '.join(flags)}" if flags else ""
-        with mapped("volume", f"0 {32 * MIB} crypt {cipher} {'0' * 128} 0 {device} 0 {count}"):
+        mapping = f"0 {32 * MIB} crypt {cipher} {'0' * 128} 0 {device} 0 {count}"
+        run("dmsetup", "create", "volume", "--table", mapping)
+        try:
             yield device
+        finally:
+            run("dmsetup", "remove", "--retry", "volume")
 
 
 def cryptd_table(*flags: str) -> AbstractContextManager[str]:
@@ -229,15 +192,11 @@ CASES = [
         SAFE,
     ),
     Case(
-        "swap_with_a_random_key_changes_when_it_is_opened_again", swap, {"type": "PLAIN", "advice": "set"}, "for swap"
-    ),
-    Case(
         "an_authenticated_volume_gets_only_flags_that_are_safe",
         lambda: luks(*LUKS2, "--integrity", "hmac-sha256", mib=64),
         {"advice": "set", "flags": [WRITE] if AUDIT else SAFE},
         applies=[WRITE] if AUDIT else SAFE,
     ),
-    Case("a_disk_below_that_rotates_is_found", on_two_disks, {"advice": "leave", "status": 0}, ", rotational"),
     Case(
         "the_diffuser_of_bitlocker_needs_a_fix",
         lambda: table("aes-cbc-elephant"),
