@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline.guests.environment import Environment
 from dmcrypt_inline.guests.machine import Machine
 from dmcrypt_inline.kernels.build import HOST, USER_MODE, Kernel, Module
 from dmcrypt_inline.kernels.build_programs import Programs
@@ -105,8 +104,7 @@ def make_guests(kernel: Kernel, place: Path, monkeypatch: pytest.MonkeyPatch, sa
 def make_machine(kernel: Kernel, place: Path, monkeypatch: pytest.MonkeyPatch, said: str) -> Machine:
     """A machine with base and series, for suites; each test prints `said` and passes."""
     make_guests(kernel, place, monkeypatch, said)
-    where = Environment("linux-5.8", "", "committed", "5.8.0", "fast", "abc", "tcg", "", {}, "", "", {})
-    monkeypatch.setattr(suites, "environment", lambda *_: where)
+    monkeypatch.setattr(suites, "environment", lambda *_: {})
     modules = {name: module(place, name) for name in ("base", "series")}
     return Machine(Tree(get_target("linux-5.8"), place, "", "", (), "", "a test"), kernel, modules, "tcg")
 

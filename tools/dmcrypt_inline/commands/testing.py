@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -19,13 +20,14 @@ from ..common.host import ensure_packages, enter_python_env, install_packages, p
 from ..common.paths import BUILD, build_dir
 from ..common.progress import say
 from ..guests.guest import open_shell
-from ..guests.machine import UNACCELERATED
+from ..guests.machine import UNACCELERATED, Machine
 from ..guests.runs import new_run
 from ..kernels.build import build_kernel, prepare_kernel
-from ..testing import package_guests, suites
-from ..testing.files import check_words, chosen, cryptsetup_tests, groups, kselftests
-from ..testing.mutants import named, sample, without_debug_kernel
+from ..testing import package_guests
+from ..testing.files import IN_TREE, check_words, chosen, cryptsetup_tests, group_of, groups, kselftests
+from ..testing.mutants import Mutant, named, sample, without_debug_kernel
 from ..testing.results import earlier_outcomes, failed_last, run_parts, store
+from ..testing.suites import Suite, test_each_commit, test_queue
 from ..testing.tools_tests import run_own_tests
 from ..trees.base import own_tree
 from ..trees.package import default_version
@@ -35,7 +37,19 @@ from .machines import machine_as_it_stands, make_machine, patched_cryptsetup, wi
 from .queue import packaged
 from .request import Request
 
-Parts = dict[str, Callable[[], Counts]]
+Parts = dict[str, Callable[[], object]]
+SOAK = "functional/soak"
+# make test runs these on a stacked queue, which changes how sectors are encrypted; the queue below had the others.
+OF_SECTORS = (
+    "regressions",
+    "aes_xts_is_that_of_openssl",
+    "data_same_at_all_sizes",
+    "data_same_in_all_modes",
+    "keys_leave_memory",
+    "keys_wiped_and_set",
+    "reads_go_on_in_kcryptd",
+    "units_same_in_one_call",
+)
 
 
 def check(request: Request, only: str) -> int:
@@ -76,9 +90,9 @@ def test(request: Request, exclude: str, failed: bool) -> int:
     checks: Parts = {"tools_tests": run_own_tests, **_checks(targets, request, quick=True)}
     checks |= {f"mails_of_{target.name}": partial(_check_mails, target, request) for target in long_term}
     if DEFAULT in {target.name for target in kernels}:  # its guests test cryptsetup too
-        checks["build_of_cryptsetup"] = partial(_build_cryptsetup, request)
+        checks["build_of_cryptsetup"] = partial(patched_cryptsetup, request)
     if not request.target_name:
-        checks["package"] = partial(_package, request)
+        checks["package"] = lambda: packaged(request, default_version())
     guests: Parts = {
         f"guest_tests_of_{target.name}": partial(_in_guests, target, request, excluded) for target in kernels
     }
@@ -147,12 +161,10 @@ def _make_trees(targets: Sequence[Target], request: Request) -> None:
 
 
 def _check(target: Target, request: Request, quick: bool) -> Counts:
-    say(f"the queue of {target.name}:")
     return run_checks(queue_checks(_queue(target, request, quick), python_env()), quick)
 
 
 def _check_mails(target: Target, request: Request) -> Counts:
-    say(f"the mails of {target.name}:")
     queue = _queue(target, request)
     return run_checks([*mail_checks(queue, python_env()), style_check(queue)])
 
@@ -161,39 +173,41 @@ def _queue(target: Target, request: Request, quick: bool = False) -> Queue:
     return Queue(target, partial(request.tree, target), quick, partial(_kernel_of, target, request))
 
 
-def _build_cryptsetup(request: Request) -> Counts:
-    patched_cryptsetup(request)
-    return Counts(1, 0, 0)
-
-
-def _package(request: Request) -> Counts:
-    packaged(request, default_version())
-    return Counts(1, 0, 0)
-
-
 def _in_guests(target: Target, request: Request, excluded: Sequence[str]) -> Counts:
     """Build what the guest tests of a target need, and run them."""
     tree, kernel = request.tree(target), _kernel_of(target, request)
     if target.below:
         machine = make_machine(request, tree, target.tested, ("series",), kernel_of=kernel)
-        return suites.test_stacked(machine, excluded)
+        return test_queue(machine, chosen(kselftests(), OF_SECTORS), excluded=excluded)
     if target.defects:
         machine = make_machine(request, tree, target.tested, ("base", "series"), kernel_of=kernel)
-        return suites.test_fixes(machine, target.defects, excluded, with_advice=True)
-    some_mutants = sample(target)
-    machine = make_machine(request, tree, target.tested, ("base", "series"), some_mutants)
+        return _test_fixes(machine, target.defects, excluded, with_advice=True)
+    mutants = sample(target)
+    machine = make_machine(request, tree, target.tested, ("base", "series"), mutants)
     if not own_tree(target, request.own, named=request.target_name is not None):
         machine = with_released(machine)
     cryptsetup = None
     with suppress(UserError):  # the part build_of_cryptsetup has reported it; the kernel is tested without
         cryptsetup = patched_cryptsetup(request)
-    return suites.test_queue(machine, some_mutants, cryptsetup, excluded)
+    return test_queue(
+        machine, kselftests(), mutants=mutants, cryptsetup=cryptsetup, with_advice=True, excluded=excluded
+    )
 
 
 def _regressions(target: Target, request: Request, excluded: Sequence[str]) -> Counts:
     """Test a long-term kernel: the tests of the tree, and those that find the defects of the base."""
     machine = make_machine(request, request.tree(target), NATIVE, ("base", "series"))
-    return suites.test_fixes(machine, target.native_defects, excluded)
+    return _test_fixes(machine, target.native_defects, excluded)
+
+
+def _test_fixes(
+    machine: Machine, found_by: Sequence[str], excluded: Sequence[str], *, with_advice: bool = False
+) -> Counts:
+    """Test a queue of fixes: each of the tests `found_by` must fail on the base, and pass on the series."""
+    finding = tuple(chosen(kselftests(), found_by))
+    tests = [test for test in kselftests() if test in finding or group_of(test) == IN_TREE]
+    base = Mutant("base", machine.tree.path, finding)
+    return test_queue(machine, tests, mutants=[base], with_advice=with_advice, excluded=excluded)
 
 
 def selftest(request: Request, *, quick: bool, variant: str, tests: str, exclude: str, failed: bool) -> int:
@@ -210,9 +224,11 @@ def selftest(request: Request, *, quick: bool, variant: str, tests: str, exclude
     if of_cryptsetup:
         ensure_packages("cryptsetup")
         machine = make_machine(request, request.tree(get_target(DEFAULT)), NATIVE, ("base", "series"))
-        return _close(suites.of_cryptsetup(machine, patched_cryptsetup(request), quick, wanted))
+        suite = Suite(machine, "cryptsetup", quick=quick, cryptsetup=patched_cryptsetup(request))
+        return _close(suite.run(suite.cryptsetup_tests(wanted)))
     name, machine = machine_as_it_stands(request, variant, _flavour(request.kernel_target(), request))
-    return _close(suites.selftest(machine, quick, name, wanted))
+    suite = Suite(machine, "selftest", quick=quick, variant=name)
+    return _close(suite.run(suite.kselftests(wanted, name)))
 
 
 def shell(request: Request, variant: str) -> int:
@@ -245,7 +261,10 @@ def soak(request: Request, minutes: int, seed: int) -> int:
     seed = seed or int.from_bytes(os.urandom(2), "big")
     say(f"{minutes} minutes with SEED={seed}")
     machine = make_machine(request, request.tree(target), _flavour(target, request), ("series",))
-    return _close(suites.soak(machine, minutes, seed))
+    suite = Suite(machine, "soak", quick=False, minutes=minutes)
+    options = {"DM_CRYPT_SOAK_MINUTES": str(minutes), "DM_CRYPT_SOAK_SEED": str(seed)}
+    suite.guests = replace(suite.guests, env=options)
+    return _close(suite.run(suite.kselftests([SOAK], seconds=2 * (60.0 * minutes + 600.0))))
 
 
 def bisect_check(request: Request) -> int:
@@ -253,7 +272,7 @@ def bisect_check(request: Request) -> int:
     target = request.kernel_target()
     ensure_packages("base", "build", "guest")
     machine = with_steps(make_machine(request, request.tree(target), _flavour(target, request), ("base", "series")))
-    return _close(suites.bisect_check(machine))
+    return _close(test_each_commit(machine))
 
 
 def mutants(request: Request, tests: str) -> int:
@@ -267,7 +286,8 @@ def mutants(request: Request, tests: str) -> int:
         wanted = kept
     ensure_packages("base", "build", "guest")
     machine = make_machine(request, request.tree(target), flavour, ("series",), wanted)
-    return _close(suites.mutants(machine, wanted))
+    suite = Suite(machine, "mutants")
+    return _close(suite.run(suite.mutants(wanted)))
 
 
 def package_test(request: Request, tests: str) -> int:

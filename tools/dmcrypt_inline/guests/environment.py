@@ -6,7 +6,6 @@ import json
 import platform
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..common import host
@@ -18,31 +17,13 @@ from .machine import Machine
 CPUINFO = Path("/proc/cpuinfo")
 
 
-@dataclass(frozen=True)
-class Environment:
-    """The environment of a result.
+def environment(machine: Machine, accel: str, cryptsetup: Programs | None = None) -> dict[str, object]:
+    """The environment of a result. Raises CommandError when a program is missing.
 
     `modules` maps a variant's name to the git blob id of its dm-crypt.c, `tools` a program of the host to its version.
     `state`: the tree is "committed", or "uncommitted" when it has edits or commits that the queue lacks.
     `cpu` is the host's. `cryptsetup` is the version that was built, `cryptsetup_queue_hash` its queue; "" without one.
     """
-
-    target: str
-    queue_hash: str
-    state: str
-    kernel_release: str
-    kernel_flavour: str
-    kernel_key: str
-    accel: str
-    cpu: str
-    modules: Mapping[str, str]
-    cryptsetup: str
-    cryptsetup_queue_hash: str
-    tools: Mapping[str, str]
-
-
-def environment(machine: Machine, accel: str, cryptsetup: Programs | None = None) -> Environment:
-    """Read the environment of a machine. Raises CommandError when a program is missing."""
     kernel = machine.kernel
     log = log_dir(kernel.target) / "versions.log"
     versions: dict[str, tuple[str | Path, ...]] = {
@@ -55,20 +36,20 @@ def environment(machine: Machine, accel: str, cryptsetup: Programs | None = None
     # virtme-ng takes most of a second to print its version.
     installed = host.python_env().glob("lib/python3*/site-packages/virtme_ng-*.dist-info")
     tools["virtme-ng"] = next((path.name.removesuffix(".dist-info") for path in installed), "unknown")
-    return Environment(
-        target=machine.tree.target.name,  # that of the queue; queues of a stack may share a kernel
-        queue_hash=machine.tree.queue_hash,
-        state=machine.state,
-        kernel_release=kernel.release,
-        kernel_flavour=kernel.flavour,
-        kernel_key=kernel.key,
-        accel=accel,
-        cpu=cpu_model(CPUINFO.read_text()),
-        modules={name: module.source for name, module in machine.modules.items()},
-        cryptsetup=cryptsetup.version if cryptsetup else "",
-        cryptsetup_queue_hash=cryptsetup.queue_hash if cryptsetup else "",
-        tools=tools,
-    )
+    return {
+        "target": machine.tree.target.name,  # that of the queue; queues of a stack may share a kernel
+        "queue_hash": machine.tree.queue_hash,
+        "state": machine.state,
+        "kernel_release": kernel.release,
+        "kernel_flavour": kernel.flavour,
+        "kernel_key": kernel.key,
+        "accel": accel,
+        "cpu": cpu_model(CPUINFO.read_text()),
+        "modules": {name: module.source for name, module in machine.modules.items()},
+        "cryptsetup": cryptsetup.version if cryptsetup else "",
+        "cryptsetup_queue_hash": cryptsetup.queue_hash if cryptsetup else "",
+        "tools": tools,
+    }
 
 
 def version(output: str) -> str:
@@ -78,16 +59,12 @@ def version(output: str) -> str:
 
 def cpu_model(cpuinfo: str) -> str:
     """The first CPU's name in the text of /proc/cpuinfo; the architecture where it has none."""
-    for line in cpuinfo.splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
+    found = re.search(r"^model name\s*: (.*)", cpuinfo, re.M)
+    return found[1] if found else platform.machine()
 
 
-def write(path: Path, where: Environment, content: Mapping[str, object]) -> Path:
-    """Write `content` and its environment to `path` in one step, and return the path."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def write(path: Path, where: Mapping[str, object], content: Mapping[str, object]) -> Path:
+    """Write `content` and its environment to `path`, and return the path. An interrupted run writes no file."""
     fresh = path.with_name(f".{path.name}.part")
-    fresh.write_text(json.dumps({"environment": asdict(where), **content}, indent=1) + "\n")
-    fresh.rename(path)
-    return path
+    fresh.write_text(json.dumps({"environment": where, **content}, indent=1) + "\n")
+    return fresh.rename(path)

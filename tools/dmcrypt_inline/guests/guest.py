@@ -148,13 +148,13 @@ def run_guest(
         argv += [] if accel == "kvm" else ["-cpu", CPU]
         argv += COUNTED_ARGS if counted else ()
         argv += qemu_args
-    watch = _Watch(console, output, pidfile, expected=expected, grace=grace, on_line=on_line)
     why = "the guest ended before its script did"
     start = time.monotonic()
     with ExitStack() as stack:
         if kernel.arch == USER_MODE and cpus == 1:
             argv = [*stack.enter_context(_on_one_cpu()), *argv]
-        stack.enter_context(watch)
+        watched = _watched(console, output, pidfile, expected=expected, grace=grace, on_line=on_line)
+        stopped = stack.enter_context(watched)
         try:
             # The kernel's console is the program's standard error.
             run(argv, log=console, timeout=timeout, env={"TMPDIR": _for_memory(out, memory)}, check=False)
@@ -166,7 +166,7 @@ def run_guest(
     return GuestResult(
         name=name,
         status=_status(share / "status"),
-        why=watch.stopped or why,
+        why=stopped[0] if stopped else why,
         seconds=time.monotonic() - start,
         console=console,
         output=output,
@@ -302,51 +302,47 @@ class GrowingFile:
         return fresh.decode(errors="replace").replace("\r", "").splitlines()
 
 
-class _Watch:
-    """Follow a running guest: pass on the lines of its script, and kill it some time after a kernel warning."""
+@contextmanager
+def _watched(
+    console: Path,
+    output: Path,
+    pidfile: Path,
+    *,
+    expected: Sequence[str],
+    grace: float,
+    on_line: Callable[[str], None] | None,
+) -> Iterator[list[str]]:
+    """Follow a running guest: pass on the lines of its script, and kill it some time after a kernel warning.
 
-    def __init__(
-        self,
-        console: Path,
-        output: Path,
-        pidfile: Path,
-        *,
-        expected: Sequence[str],
-        grace: float,
-        on_line: Callable[[str], None] | None,
-    ) -> None:
-        self.stopped = ""  # why the guest was killed
-        self._console, self._output = GrowingFile(console), GrowingFile(output)
-        self._pidfile, self._expected, self._grace = pidfile, expected, grace
-        self._on_line = on_line or (lambda _: None)
-        self._kill_at: float | None = None
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._follow, daemon=True)
+    Yields a list that then contains the reason.
+    """
+    stopped: list[str] = []
+    ended = threading.Event()
+    messages, printed = GrowingFile(console), GrowingFile(output)
 
-    def __enter__(self) -> _Watch:
-        self._thread.start()
-        return self
+    def pass_on(*, last: bool = False) -> None:
+        for line in printed.new_lines(ended=last):
+            if on_line:
+                on_line(line)
 
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
+    def follow() -> None:
+        kill_at: float | None = None
+        while not ended.wait(POLL):
+            pass_on()
+            if kill_at is None:
+                if find_warnings("\n".join(messages.new_lines()), expected):
+                    kill_at = time.monotonic() + grace
+            elif time.monotonic() > kill_at and not stopped:
+                stopped.append(f"the kernel printed a warning; the guest was killed {grace:.0f} s later")
+                with suppress(OSError, ValueError):  # the guest has ended by itself
+                    # Not SIGTERM: on it User-Mode Linux cleans up wherever it is, and prints warnings about that.
+                    os.killpg(os.getpgid(int(pidfile.read_text())), signal.SIGKILL)
+        pass_on(last=True)
 
-    def _follow(self) -> None:
-        while not self._ended.wait(POLL):
-            self._pass_on(self._output.new_lines())
-            self._look_for_warnings()
-        self._pass_on(self._output.new_lines(ended=True))
-
-    def _pass_on(self, lines: Sequence[str]) -> None:
-        for line in lines:
-            self._on_line(line)
-
-    def _look_for_warnings(self) -> None:
-        if self._kill_at is None:
-            if find_warnings("\n".join(self._console.new_lines()), self._expected):
-                self._kill_at = time.monotonic() + self._grace
-        elif time.monotonic() > self._kill_at and not self.stopped:
-            self.stopped = f"the kernel printed a warning; the guest was killed {self._grace:.0f} s later"
-            with suppress(OSError, ValueError):  # the guest has ended by itself
-                # Not SIGTERM: on it User-Mode Linux cleans up wherever it is, and prints warnings about that.
-                os.killpg(os.getpgid(int(self._pidfile.read_text())), signal.SIGKILL)
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    try:
+        yield stopped
+    finally:
+        ended.set()
+        thread.join()

@@ -26,8 +26,8 @@ TRIPS, TRIPS_DEBUG = "Trips", "Trips emulated"  # lines above a patch's diff
 class Mutant:
     """A variant with a patch on top of the series, and the tests that must catch it.
 
-    A test is 'group/name', or 'group/name:case' where one case must fail. Those in `debug_only` catch it only on the
-    debug kernel.
+    A test is 'group/name', or 'group/name:case' where one case must fail. Only the debug kernel shows what those in
+    `debug_only` look for.
     """
 
     name: str
@@ -43,17 +43,35 @@ class Mutant:
 
 
 def mutants(target: Target) -> list[Mutant]:
-    """All mutants of a target. The line "Trips: <test>[:<case>]..." above a patch's diff names the tests.
+    """All mutants of a target.
 
-    "Trips emulated:" names those that need the debug kernel, where the test file does not say so itself.
     A stacked queue also has the mutants of the queues below; its own replaces one of the same name.
-    Raises UserError as tests_of does.
     """
     places = [MUTANTS / each.name for each in (*stack_below(target), target)]
     patches = {patch.stem: patch for place in places for patch in sorted(place.glob("*.patch"))}
-    return [
-        Mutant(name, patch, tests_of(patch), tests_of(patch, (TRIPS_DEBUG,))) for name, patch in sorted(patches.items())
-    ]
+    return [read_mutant(patch) for _, patch in sorted(patches.items())]
+
+
+def read_mutant(patch: Path) -> Mutant:
+    """The mutant of a patch. The line "Trips: <test>[:<case>]..." above its diff names the tests.
+
+    "Trips emulated:" names those that need the debug kernel, where the test file does not say so itself.
+    Raises UserError when the patch names no test, or a test that does not exist.
+    """
+    known = {Path(test).name: test for test in kselftests()}
+    tests: dict[str, bool] = {}  # by name: only on the debug kernel
+    for key, _, rest in (line.partition(":") for line in patch.read_text().splitlines()):
+        for name in rest.split() if key in (TRIPS, TRIPS_DEBUG) else ():
+            file, colon, case = name.partition(":")
+            test = known.get(file)
+            if test is None:
+                raise UserError(f"{patch}: there is no test {file}; the tests are {', '.join(known)}")
+            tests[f"{test}{colon}{case}"] = key == TRIPS_DEBUG or needs_debug_kernel(test)
+    if not tests:
+        raise UserError(
+            f"{patch} needs a line: {TRIPS}: <one or more of {', '.join(known)}>, each alone or with :<case>"
+        )
+    return Mutant(patch.stem, patch, tuple(tests), tuple(test for test, debug in tests.items() if debug))
 
 
 def named(target: Target, wanted: Sequence[str]) -> list[Mutant]:
@@ -74,12 +92,7 @@ def named(target: Target, wanted: Sequence[str]) -> list[Mutant]:
 def without_debug_kernel(chosen: Sequence[Mutant]) -> list[Mutant]:
     """The mutants that a kernel without debug options shows, each with the tests that catch it there."""
     kept = [
-        replace(
-            mutant,
-            tests=tuple(
-                test for test in mutant.tests if test not in mutant.debug_only and not needs_debug_kernel(file_of(test))
-            ),
-        )
+        replace(mutant, tests=tuple(test for test in mutant.tests if test not in mutant.debug_only))
         for mutant in chosen
     ]
     return [mutant for mutant in kept if mutant.tests]
@@ -95,22 +108,6 @@ def sample(target: Target) -> list[Mutant]:
     by_test = {mutant.tests[0]: mutant for mutant in reversed(without_debug_kernel(mutants(target)))}
     found = [replace(mutant, tests=(test,)) for test, mutant in sorted(by_test.items())]
     return found[:: max(1, len(found) // SAMPLE)][:SAMPLE]
-
-
-def tests_of(patch: Path, keys: Sequence[str] = (TRIPS, TRIPS_DEBUG)) -> tuple[str, ...]:
-    """The tests that a patch's lines `keys` name, as 'group/name' or 'group/name:case'.
-
-    Raises UserError when the patch names none after any key, or a test that does not exist.
-    """
-    known = {Path(test).name: test for test in kselftests()}
-    lines = [line.partition(":") for line in patch.read_text().splitlines()]
-    found = [name for key, _, rest in lines if key in keys for name in rest.split()]
-    if (TRIPS in keys and not found) or not all(file_of(name) in known for name in found):
-        raise UserError(
-            f"{patch} does not name the tests that must catch the mutant\n"
-            f"  it needs a line: {TRIPS}: <one or more of {', '.join(known)}>, each alone or with :<case>"
-        )
-    return tuple("".join((known[file], *case)) for file, *case in (name.partition(":") for name in found))
 
 
 def run_mutant(guests: Guests, module: Module, test: str) -> Outcome:

@@ -85,13 +85,18 @@ def _contents(place: Path, stage: str) -> list[dict[str, Any]]:
     return found
 
 
-def run_parts(parts: Mapping[str, Callable[[], Counts]], earlier: Earlier) -> list[Outcome]:
-    """Run the parts of make check or make test one after the other; a part that cannot run counts as one failure."""
+def run_parts(parts: Mapping[str, Callable[[], object]], earlier: Earlier) -> list[Outcome]:
+    """Run the parts of make check or make test one after the other; a part that cannot run counts as one failure.
+
+    A part that returns no Counts counts as one success.
+    """
     outcomes = []
     for name, part in parts.items():
+        say(f"{name}:")
         start, details = time.monotonic(), ""
         try:
-            counts = part()
+            found = part()
+            counts = found if isinstance(found, Counts) else Counts(1, 0, 0)
         except UserError as error:
             counts, details = Counts(0, 1, 0), str(error)
         outcomes.append(Outcome(name, counts, time.monotonic() - start, details))

@@ -106,7 +106,8 @@ def test_the_edited_module_reaches_the_guest(
     stand_in(monkeypatch, tmp_path, edited + run_test(r"1..1\n${word:-not ok} 1 edited\n"))
     make_tests(tmp_path, monkeypatch)
     monkeypatch.setattr("dmcrypt_inline.guests.environment.run", lambda *_, **__: type("Said", (), {"output": ""}))
-    assert suites.selftest(built(request_of_small), True, "series", ["dm-crypt/table"]) == Counts(1, 0, 0)
+    suite = suites.Suite(built(request_of_small), "selftest")
+    assert suite.run(suite.kselftests(["dm-crypt/table"])) == Counts(1, 0, 0)
     found = json.loads((build_dir("small") / "selftest" / "results.json").read_text())
     assert found["environment"]["state"] == "uncommitted"
 

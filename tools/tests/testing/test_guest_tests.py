@@ -80,22 +80,30 @@ def test_a_guest_that_is_silent_or_warns_before_the_test_is_an_error(
         guests.run(module(tmp_path, "series"), "functional/io", 20.0)
 
 
-def test_a_mutant_must_name_its_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    patch = tmp_path / "variant.patch"
-    make_tests(tmp_path, monkeypatch)
-    patch.write_text("Trips: table arguments\n\n--- a/x\n+++ b/x\n")
-    assert mutants.tests_of(patch) == ("dm-crypt/table", "functional/arguments")
-    patch.write_text("Trips: table:any_order arguments\nTrips emulated: table:nothing_sleeps\n")
-    assert mutants.tests_of(patch) == (
-        "dm-crypt/table:any_order",
-        "functional/arguments",
-        "dm-crypt/table:nothing_sleeps",
-    )
-    assert mutants.tests_of(patch, (mutants.TRIPS_DEBUG,)) == ("dm-crypt/table:nothing_sleeps",)
-    for text in ("Trips: no_such\n", "Trips:\n", "Trips: arguments no_such\n", "", "Trips emulated: no_such\n"):
-        patch.write_text(text)
+@pytest.mark.parametrize(
+    ("text", "tests", "debug_only"),
+    [
+        ("Trips: c b\n\n--- a/x\n+++ b/x\n", ("dm-crypt/c", "functional/b"), ()),
+        ("Trips: c:any_order a\n", ("dm-crypt/c:any_order", "functional/a"), ("functional/a",)),
+        ("Trips: b\nTrips emulated: c:sleeps\n", ("functional/b", "dm-crypt/c:sleeps"), ("dm-crypt/c:sleeps",)),
+        ("Trips: no_such\n", None, ()),
+        ("Trips:\n", None, ()),
+        ("Trips: b no_such\n", None, ()),
+        ("", None, ()),
+        ("Trips emulated: no_such\n", None, ()),
+    ],
+)
+@pytest.mark.usefixtures("give_mutants")
+def test_a_mutant_must_name_its_tests(
+    tmp_path: Path, text: str, tests: tuple[str, ...] | None, debug_only: tuple[str, ...]
+) -> None:
+    patch = tmp_path / "wrong.patch"
+    patch.write_text(text)
+    if tests:
+        assert mutants.read_mutant(patch) == mutants.Mutant("wrong", patch, tests, debug_only)
+    else:
         with pytest.raises(UserError):
-            mutants.tests_of(patch)
+            mutants.read_mutant(patch)
 
 
 def test_the_sample_needs_no_debug_kernel(give_mutants: Callable[..., None]) -> None:
@@ -104,16 +112,26 @@ def test_the_sample_needs_no_debug_kernel(give_mutants: Callable[..., None]) -> 
     assert found == [("three", ("dm-crypt/c",)), ("one", ("functional/b",))]
 
 
-def test_tests_are_chosen_by_name_or_suite() -> None:
+@pytest.mark.parametrize(
+    ("wanted", "excluded", "found"),
+    [
+        ("", "", "dm-crypt/table functional/load functional/io"),
+        ("functional/io table", "", "dm-crypt/table functional/io"),
+        ("functional", "", "functional/load functional/io"),
+        ("functional", "io", "functional/load"),
+        ("", "functional", "dm-crypt/table"),
+        ("functional no_such", "", None),
+        ("", "no_such", None),
+        ("table", "dm-crypt", None),
+    ],
+)
+def test_tests_are_chosen_by_name_or_group(wanted: str, excluded: str, found: str | None) -> None:
     known = ["dm-crypt/table", "functional/load", "functional/io"]
-    assert files.chosen(known, []) == known
-    assert files.chosen(known, ["functional/io", "table"]) == ["dm-crypt/table", "functional/io"]
-    assert files.chosen(known, ["functional"]) == ["functional/load", "functional/io"]
-    assert files.chosen(known, ["functional"], ["io"]) == ["functional/load"]
-    assert files.chosen(known, [], ["functional"]) == ["dm-crypt/table"]
-    for wanted, excluded in (["functional", "no_such"], []), ([], ["no_such"]), (["table"], ["dm-crypt"]):
+    if found:
+        assert files.chosen(known, wanted.split(), excluded.split()) == found.split()
+    else:
         with pytest.raises(UserError):
-            files.chosen(known, wanted, excluded)
+            files.chosen(known, wanted.split(), excluded.split())
 
 
 def test_a_stacked_queue_has_the_mutants_below_and_its_own_instead(give_mutants: Callable[..., None]) -> None:
@@ -170,13 +188,3 @@ def test_what_catches_a_mutant(
     tried = mutants.run_mutant(guests, module(tmp_path, "wrong"), test)
     assert (tried.counts.passed, tried.counts.failed) == (1, 0) if found else (0, 1)
     assert not found or tried.details == found
-
-
-@pytest.mark.parametrize(
-    ("text", "status"), [("1..0 # SKIP no fio\n", 4), ("1..2\nok 1 a\nok 2 b # SKIP no null_blk\n", 0)]
-)
-def test_a_skip_of_what_could_have_run_is_a_failure(text: str, status: int) -> None:
-    skipped = guest_tests.TestResult("dm-crypt/a", parse(text), status, ())
-    assert (skipped.counts.failed, skipped.counts.skipped) == (0, 1)
-    must = replace(skipped, must_run=True)
-    assert must.counts.failed == 1

@@ -16,52 +16,41 @@ LISTING = "/2/040755/0/0/./4096/\n" + "".join(
 )
 
 
-@pytest.mark.parametrize(
-    ("steps", "said", "counts"),
-    [
-        ("patched", "begin of patched\nok: a\nend of patched\n", (1, 0)),
-        ("patched", "begin of patched\r\nok: a\r\nnot ok: b\r\nend of patched\r\n", (1, 1)),
-        ("patched remove", "begin of patched\nok: a\nend of patched\n", (1, 1)),
-        ("patched", "begin of patched\nend of patched\n", (0, 1)),
-        ("patched", "begin of patched\nbegin of patched\nok: a\nend of patched\n", (1, 1)),
-        ("cut_placed", "begin of cut_placed\nok: a\n", (2, 0)),
-        ("patched cut_placed", "begin of patched\nok: a\nend of patched\nbegin of cut_placed\n", (2, 0)),
-        ("cut_placed", "begin of cut_placed\nok: a\nend of cut_placed\n", (1, 1)),
-        ("cut_placed", "begin of cut_placed\nok: a\nend of this boot\n", (1, 1)),
-        ("cut_placed", "", (0, 1)),
-        ("patched", "", (0, 1)),
-    ],
-)
-def test_a_step_has_to_come_to_its_end(steps: str, said: str, counts: tuple[int, int]) -> None:
-    assert judge("a test", Boot(steps), said, "sysrq: Resetting\n") == Counts(*counts, 0)
+KSELFTEST = "TAP version 13\n1..3\n# skipped: needs null_blk\nok 1 a # SKIP\nok 2 b\nnot ok 3 c\n"
+INCOMPLETE = "TAP version 13\n1..3\nok 1 a\n"
+RESET = "sysrq: Resetting\n"
+REJECTS = "Loading of module with unavailable key is rejected\nreboot\n"
 
 
 @pytest.mark.parametrize(
-    ("said", "console", "closed"),
+    ("steps", "said", "console", "counts"),
     [
-        ("BdsDxe: starting\n", "Loading of module with unavailable key is rejected\nreboot\n", True),
-        ("BdsDxe: starting\n", "dracut: nothing of a key\n", False),
-        ("begin of locked_out\n", "Loading of module with unavailable key is rejected\n", False),
-        ("end of this boot\n", "Loading of module with unavailable key is rejected\n", False),
+        ("patched", "begin of patched\nok: a\nend of patched\n", "", (1, 0, 0)),
+        ("patched", "begin of patched\r\nok: a\r\nnot ok: b\r\nend of patched\r\n", "", (1, 1, 0)),
+        # A step has to come to its end once, with a case.
+        ("patched remove", "begin of patched\nok: a\nend of patched\n", "", (1, 1, 0)),
+        ("patched", "begin of patched\nend of patched\n", "", (0, 1, 0)),
+        ("patched", "begin of patched\nbegin of patched\nok: a\nend of patched\n", "", (1, 1, 0)),
+        ("patched", "", "", (0, 1, 0)),
+        # The power cut has to come before the end of the step, and a panic is none.
+        ("cut_placed", "begin of cut_placed\nok: a\n", RESET, (2, 0, 0)),
+        ("patched cut_placed", "begin of patched\nok: a\nend of patched\nbegin of cut_placed\n", RESET, (2, 0, 0)),
+        ("cut_placed", "begin of cut_placed\nok: a\nend of cut_placed\n", RESET, (1, 1, 0)),
+        ("cut_placed", "begin of cut_placed\nok: a\nend of this boot\n", RESET, (1, 1, 0)),
+        ("cut_placed", "", RESET, (0, 1, 0)),
+        ("cut_placed", "begin of cut_placed\n", "Kernel panic\n", (0, 1, 0)),
+        # The root stays closed only where the kernel rejects the module.
+        ("locked_out", "BdsDxe: starting\n", REJECTS, (1, 0, 0)),
+        ("locked_out", "BdsDxe: starting\n", "dracut: nothing of a key\n", (0, 1, 0)),
+        ("locked_out", "begin of locked_out\n", REJECTS, (0, 1, 0)),
+        ("locked_out", "end of this boot\n", REJECTS, (0, 1, 0)),
+        # The cases of a kselftest count.
+        ("kselftests", f"begin of kselftests\n{KSELFTEST}not ok: table\nend of kselftests\n", "", (1, 2, 1)),
+        ("kselftests", f"begin of kselftests\n{INCOMPLETE}ok: table\nend of kselftests\n", "", (2, 1, 0)),
     ],
 )
-def test_a_root_stays_closed_when_the_kernel_rejects_the_module(said: str, console: str, closed: bool) -> None:
-    assert (judge("a test", Boot("locked_out"), said, console).failed == 0) is closed
-
-
-def test_skips_of_a_kselftest_are_no_case() -> None:
-    kselftest = "TAP version 13\n1..3\n# skipped: needs null_blk\nok 1 a # SKIP\nok 2 b\nnot ok 3 c\n"
-    said = f"begin of kselftests\n{kselftest}\nnot ok: kselftest table\nend of kselftests\n"
-    assert judge("a test", Boot("kselftests"), said, "") == Counts(1, 2, 1)
-
-
-def test_an_incomplete_kselftest_has_failed() -> None:
-    said = "begin of kselftests\nTAP version 13\n1..3\nok 1 a\n\nok: kselftest table\nend of kselftests\n"
-    assert judge("a test", Boot("kselftests"), said, "") == Counts(2, 1, 0)
-
-
-def test_a_panic_is_no_power_cut() -> None:
-    assert judge("a test", Boot("cut_placed"), "begin of cut_placed\n", "Kernel panic\n") == Counts(0, 1, 0)
+def test_the_cases_of_a_boot(steps: str, said: str, console: str, counts: tuple[int, int, int]) -> None:
+    assert judge("a test", Boot(steps), said, console) == Counts(*counts)
 
 
 def test_the_newest_kernel_with_an_initramfs_is_started() -> None:
