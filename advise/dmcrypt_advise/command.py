@@ -42,8 +42,8 @@ def option_parser() -> argparse.ArgumentParser:
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--json", action="store_true", help="print the advice as JSON")
     helps = {
-        "--apply": "set the advised flags in the LUKS2 header and in the open mapping, and keep all other options; print"
-        " what remains to do by hand, such as the line for /etc/crypttab",
+        "--apply": "set the advised flags in the LUKS2 header and in the open mapping, and keep all other options;"
+        " print what remains to do by hand, such as the line for /etc/crypttab",
         "--undo": "remove both flags from the LUKS2 header and from the open mapping, and keep all other options",
         "--measure": "measure the default path against each flag: reads on the disk of the mapping, writes on a RAM"
         " disk; the data on the disk is only read",
