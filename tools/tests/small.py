@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dmcrypt_inline.checks.checklist import Check, Queue
+from dmcrypt_inline.checks.checklist import Check, Failed, Queue
 from dmcrypt_inline.common.gitrepo import IDENTITY, ISOLATED
 from dmcrypt_inline.trees.base import prepare_base
 from dmcrypt_inline.trees.series import apply_series, check_out_all
@@ -91,10 +91,19 @@ def make_queue(place: Path) -> Queue:
     return applied(target, place)
 
 
-def call_check(checks: Sequence[Check], name: str) -> None:
-    """Call the check of this name."""
+def findings(check: Callable[[], object]) -> str:
+    """The findings of a check; empty if it passes."""
+    try:
+        check()
+    except Failed as failed:
+        return str(failed)
+    return ""
+
+
+def findings_of(name: str, checks: Sequence[Check]) -> str:
+    """The findings of the check of this name."""
     [found] = [each for each in checks if each.name == name]
-    found.call()
+    return findings(found.call)
 
 
 def applied(target: Target, place: Path) -> Queue:

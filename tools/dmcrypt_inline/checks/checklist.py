@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,11 +13,9 @@ from ..common.errors import UserError
 from ..common.gitrepo import git
 from ..common.host import install_commands, is_installed
 from ..common.paths import log_dir
-from ..common.progress import clock, say
+from ..common.progress import say
 from ..trees.series import Tree, read_series
 from ..trees.targets import Target
-
-SLOW = 5.0  # seconds
 
 
 class Failed(Exception):
@@ -79,13 +77,18 @@ class Queue:
             raise Skipped("the queue does not apply")
         return self.tree
 
+    def paths(self, *options: str) -> list[str]:
+        """The paths that the complete queue changes; `options` of git diff select some."""
+        tree, words = self.applied(), ("diff", "--no-renames", "--name-only")
+        return git(tree.path, *words, tree.base, tree.series, *options, log=self.log).output.splitlines()
+
     def changed(self, *suffixes: str) -> Iterator[tuple[str, str, str]]:
-        """Patch file name, commit and path of each changed file with one of these suffixes (none given: any)."""
+        """Patch file name, commit and path of each changed file with one of these suffixes."""
         tree = self.applied()
         for patch, commit in zip(self.patches(), tree.commits):
             options = ("diff-tree", "-r", "--no-commit-id", "--name-only")
             for path in git(tree.path, *options, commit, log=self.log).output.splitlines():
-                if not suffixes or path.endswith(suffixes):
+                if path.endswith(suffixes):
                     yield patch.name, commit, path
 
 
@@ -95,10 +98,9 @@ def fail_if(problems: Sequence[str]) -> None:
         raise Failed("\n".join(problems))
 
 
-def require(programs: Sequence[str]) -> None:
-    """Raise Failed with the missing programs and their packages."""
-    if missing := [name for name in programs if not is_installed(name)]:
-        raise Failed(f"not installed: {' '.join(missing)}\n{install_commands(missing)}")
+def new_lines(found: Iterable[str], old: Iterable[str]) -> list[str]:
+    """The lines that occur more often in `found` than in `old`."""
+    return list((Counter(found) - Counter(old)).elements())
 
 
 def run_checks(checks: Sequence[Check], quick: bool = False) -> Counts:
@@ -113,9 +115,9 @@ def run_checks(checks: Sequence[Check], quick: bool = False) -> Counts:
     for check in checks:
         if check.name in slow:
             continue
-        start = time.monotonic()
         try:
-            require(check.needs)
+            if missing := [program for program in check.needs if not is_installed(program)]:
+                raise Failed(f"not installed: {' '.join(missing)}\n{install_commands(missing)}")
             check.call()
         except Skipped as reason:
             skipped += 1
@@ -127,6 +129,5 @@ def run_checks(checks: Sequence[Check], quick: bool = False) -> Counts:
                 say(f"    {line}")
         else:
             passed += 1
-            took = time.monotonic() - start
-            say(f"ok {check.name}" + (f" [{clock(took)}]" if took >= SLOW else ""))
+            say(f"ok {check.name}")
     return Counts(passed, failed, skipped)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections import Counter
 from pathlib import Path
 
 from ..common.gitrepo import update_files
@@ -12,7 +11,7 @@ from ..common.progress import step
 from ..common.run import CommandError
 from ..kernels.build_programs import build_of, configure_programs, make_programs
 from ..trees.targets import Autotools
-from .checklist import Check, Failed, Queue, fail_if
+from .checklist import Check, Failed, Queue, fail_if, new_lines
 
 CFLAGS = "-g -O2 -Wall -Wextra"
 DIAGNOSTIC = re.compile(r"\b(warning|error):")
@@ -32,14 +31,14 @@ def _each_builds(queue: Queue) -> None:
         source = Path(name) / "source"
         update_files(tree.path, tree.base, source, queue.log)
         configure_programs(build, source, Path(name) / "prefix", CFLAGS, queue.log)
-        old = Counter(_diagnostics(build, source, queue.log))
+        old = _diagnostics(build, source, queue.log)
         for patch, commit in zip(queue.patches(), tree.commits):
             update_files(tree.path, commit, source, queue.log)
             try:
-                found = Counter(_diagnostics(build, source, queue.log))
+                found = _diagnostics(build, source, queue.log)
             except CommandError as error:
                 raise Failed(f"{patch.name}: it does not build\n{error}") from error
-            problems += [f"{patch.name}: {line}" for line in (found - old).elements()]
+            problems += [f"{patch.name}: {line}" for line in new_lines(found, old)]
     fail_if(problems)
 
 

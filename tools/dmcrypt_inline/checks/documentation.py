@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections import Counter
 from pathlib import Path, PurePosixPath
 
 from ..common import host
@@ -13,7 +12,7 @@ from ..common.gitrepo import git
 from ..common.paths import TOOLS
 from ..common.progress import step
 from ..common.run import run
-from .checklist import Check, Failed, Queue, Skipped, fail_if
+from .checklist import Check, Failed, Queue, Skipped, fail_if, new_lines
 
 ROOT = "Documentation"
 # The files that `make htmldocs` reads; not every tree has all of them.
@@ -32,7 +31,7 @@ def documentation_checks(queue: Queue) -> list[Check]:
 def _sphinx(queue: Queue) -> None:
     """Build the changed directories of the documentation on the base and on the tree, and compare the warnings."""
     tree = queue.applied()
-    changed = sorted({path for _, _, path in queue.changed(".rst") if path.startswith(f"{ROOT}/")})
+    changed = queue.paths("--", f"{ROOT}/*.rst")
     if not changed:
         raise Skipped(f"the queue changes no .rst file in {ROOT}")
     requirements = TOOLS / "targets" / queue.target.name / "sphinx.txt"
@@ -40,8 +39,8 @@ def _sphinx(queue: Queue) -> None:
         raise Failed(f"{requirements} is missing: it names the Sphinx version of the tree")
     env = host.python_env(requirements)
     with step("building the documentation of the base and of the tree", queue.log):
-        old, new = (Counter(_warnings(queue, commit, changed, env)) for commit in (tree.base, tree.series))
-    fail_if(list((new - old).elements()))
+        old, new = (_warnings(queue, commit, changed, env) for commit in (tree.base, tree.series))
+    fail_if(new_lines(new, old))
 
 
 def _warnings(queue: Queue, commit: str, paths: list[str], env: Path) -> list[str]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from ..common import host
 from ..common.gitrepo import git
 from ..common.jobs import jobs
 from ..common.progress import step
@@ -19,12 +16,10 @@ from ..common.run import CommandError, run
 from ..kernels.build import ARCHES, HOST, USER_MODE, Prepared, make_module, prepare_kernel, write_kbuild
 from ..trees import selftests
 from ..trees.targets import COMPILE_ONLY, CROSS_COMPILE_ONLY
-from .checklist import Check, Failed, Queue, fail_if
+from .checklist import Check, Failed, Queue, fail_if, new_lines
 
 SELFTESTS = "tools/testing/selftests/"
 CODE = (".c", ".S")
-ADDED = re.compile(r"^--- /dev/null\n\+\+\+ b/(.*)", re.M)
-MAINTAINED = re.compile(r"^F:\t(.*/)$", re.M)
 DIAGNOSTIC = re.compile(r"\b(warning|error):")
 # sparse 0.6.4 does not know these, which the trees and clang's headers use. Newer trees refuse to run a sparse without
 # the first, and after an error in a header sparse reports nothing about the driver.
@@ -40,25 +35,24 @@ def linux_checks(queue: Queue) -> list[Check]:
     """The checks of a kernel queue."""
     target = queue.target
     usual = target.tested if queue.quick else "fast"  # a kernel that is built anyway
-    each = "each_patch_builds_without_warnings_with_"
-    compiled = [Check(f"{each}gcc", partial(_each_builds, queue, usual), _compilers(usual))]
-    if "clang" in target.fragments:
-        compiled += [Check(f"{each}clang", partial(_each_builds, queue, "clang"), _compilers("clang"), slow=True)]
+    builds = {
+        "each_patch_builds_without_warnings_with_gcc": (_each_builds, usual),
+        "each_patch_builds_without_warnings_with_clang": (_each_builds, "clang"),
+    }
     for flavour in (*COMPILE_ONLY, *CROSS_COMPILE_ONLY):
-        if flavour in target.fragments and flavour != "clang":
-            name = f"driver_builds_without_warnings_{flavour}"
-            compiled += [Check(name, partial(_driver_builds, queue, flavour), _compilers(flavour), slow=True)]
-    checks = [style_check(queue), *compiled]
+        if flavour != "clang":
+            builds[f"driver_builds_without_warnings_{flavour}"] = (_driver_builds, flavour)
+    checks = [style_check(queue)]
+    for name, (call, flavour) in builds.items():
+        if flavour in target.fragments:
+            programs = (ARCHES.get(flavour, HOST).compiler, "sparse", "make", "nm")
+            checks.append(Check(name, partial(call, queue, flavour), programs, slow=flavour != usual))
     if target.adds_selftests or target.below:
         checks += [
             Check("selftests_equal_the_directory", lambda: fail_if(selftests.differences(queue.applied()))),
             Check("selftests_are_in_their_makefile", _makefile_lists_selftests),
         ]
     return checks
-
-
-def _compilers(flavour: str) -> tuple[str, ...]:
-    return (ARCHES.get(flavour, HOST).compiler, "sparse", "make", "nm")
 
 
 def style_check(queue: Queue) -> Check:
@@ -70,21 +64,18 @@ def style_check(queue: Queue) -> Check:
 def checkpatch(queue: Queue, patches: Sequence[Path], *ignored: str) -> None:
     """Run the tree's own checkpatch --strict over patch files. Only messages of the types `ignored` are allowed.
 
-    Files may be added below directories that MAINTAINERS lists. The tree has no history, so the commits in Fixes: are
-    not looked up.
+    The tree has no history, so the commits in Fixes: are not looked up. checkpatch warns of each new file, even in a
+    directory that MAINTAINERS lists.
     """
     tree = queue.applied()
-    maintainers = tree.path / "MAINTAINERS"
-    directories = tuple(MAINTAINED.findall(maintainers.read_text() if maintainers.is_file() else ""))
-    # HOME: the user's .checkpatch.conf must not count. PATH: checkpatch runs a Python script that needs modules.
-    env = {"HOME": str(tree.path), "PATH": f"{host.python_env() / 'bin'}:{os.environ['PATH']}"}
+    env = {"HOME": str(tree.path)}  # the user's .checkpatch.conf must not count
+    allowed = ",".join((*ignored, "UNKNOWN_COMMIT_ID", "FILE_PATH_CHANGES"))
 
     def judge(patch: Path) -> str:
-        maintained = all(path.startswith(directories) for path in ADDED.findall(patch.read_text()))
-        allowed = ",".join((*ignored, "UNKNOWN_COMMIT_ID", *(["FILE_PATH_CHANGES"] if maintained else [])))
         argv = ["perl", "scripts/checkpatch.pl", "-q", "--strict", "--show-types", "--ignore", allowed, str(patch)]
         done = run(argv, log=queue.log, timeout=300, cwd=tree.path, env=env, check=False)
-        return f"{patch.name}:\n{done.transcript.strip()}" if done.returncode else ""
+        # On standard error is the traceback of scripts/spdxcheck.py, which needs modules that nothing else needs.
+        return f"{patch.name}:\n{done.output.strip() or done.transcript.strip()}" if done.returncode else ""
 
     with ThreadPoolExecutor(jobs()) as pool:
         fail_if([problem for problem in pool.map(judge, patches) if problem])
@@ -138,10 +129,10 @@ def _new_diagnostics(queue: Queue, prepared: Prepared, states: Mapping[str, tupl
     problems = []
     for name, result in compiled.items():
         try:
-            found = Counter(result.result())
+            found = result.result()
         except CommandError as error:
             raise Failed(f"{name}: it does not build\n{error}") from error
-        problems += [f"{name}: {line}" for line in (found - Counter(old)).elements()]
+        problems += [f"{name}: {line}" for line in new_lines(found, old)]
     return problems
 
 

@@ -37,18 +37,14 @@ def _abi(queue: Queue) -> None:
     fail_if(problems)
 
 
-def _touched(tree: Tree, log: Path) -> list[str]:
-    """The paths that the queue changes."""
-    return git(tree.path, "diff", "--name-only", tree.base, tree.series, log=log).output.splitlines()
-
-
 @contextmanager
-def _base_clone(tree: Tree, log: Path) -> Iterator[Path]:
+def _base_clone(queue: Queue) -> Iterator[Path]:
     """A clone at the tree's base. Its work tree has only the files that the queue changes."""
+    tree, log = queue.applied(), queue.log
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
         place = Path(name) / "clone"
         git(tree.path, "clone", "-q", "--shared", "--no-checkout", tree.path, place, log=log)
-        git(place, "sparse-checkout", "set", "--no-cone", *(f"/{path}" for path in _touched(tree, log)), log=log)
+        git(place, "sparse-checkout", "set", "--no-cone", *(f"/{path}" for path in queue.paths()), log=log)
         git(place, "checkout", "-q", "-B", "clone", tree.base, log=log)
         yield place
 
@@ -63,10 +59,10 @@ def _fail_unless_equal(tree: Tree, tip: str, place: Path, log: Path, got: str = 
 def _quilt(queue: Queue) -> None:
     """Run `quilt push -a` with the series file as it is; the result equals the tree."""
     tree = queue.applied()
-    with _base_clone(tree, queue.log) as place:
+    with _base_clone(queue) as place:
         env = {"QUILT_PATCHES": str(queue.target.patches), "QUILT_SERIES": str(queue.target.series)}
         run(["quilt", "--quiltrc", "-", "push", "-a", "-q"], log=queue.log, timeout=300, cwd=place, env=env)
-        git(place, "add", "-f", "--sparse", "--", *_touched(tree, queue.log), log=queue.log)
+        git(place, "add", "-f", "--sparse", "--", *queue.paths(), log=queue.log)
         written = git(place, "write-tree", log=queue.log).output.strip()
         _fail_unless_equal(tree, tree.series, place, queue.log, written)
 
@@ -74,7 +70,7 @@ def _quilt(queue: Queue) -> None:
 def _patch_mails(queue: Queue) -> None:
     """Sign the mails, then run checkpatch, `git send-email --dry-run` and `git am`; the result equals the tree."""
     tree = queue.applied()
-    with _base_clone(tree, queue.log) as place:
+    with _base_clone(queue) as place:
         home = {"HOME": str(place.parent), "XDG_CONFIG_HOME": str(place.parent), "GIT_CONFIG_NOSYSTEM": "1"}
         send: list[str | Path] = ["git", "send-email", "--dry-run", "--no-thread", "--confirm=never", "--from", SENDER]
         posting = Posting(SENDER, ("Tested-by: " + SENDER,))

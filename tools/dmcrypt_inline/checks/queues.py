@@ -41,7 +41,6 @@ def mail_checks(queue: Queue, env: Path) -> list[Check]:
         Check("patches_and_cover_letter_are_spelled_right", lambda: _spelling(queue, env)),
         Check("queue_applies_with_git_am", lambda: _applies(queue)),
         Check("index_lines_are_true", lambda: _index_lines(queue)),
-        Check("patches_add_no_whitespace_errors", lambda: _whitespace(queue)),
     ]
 
 
@@ -94,9 +93,3 @@ def _index_lines(queue: Queue) -> None:
         if INDEX.findall(patch.read_text()) != INDEX.findall(made):
             problems.append(f"{patch.name}: its index lines are not those of its commit")
     fail_if(problems)
-
-
-def _whitespace(queue: Queue) -> None:
-    tree = queue.applied()
-    done = git(tree.path, "diff", "--check", tree.base, tree.series, log=queue.log, check=False)
-    fail_if(done.transcript.splitlines())

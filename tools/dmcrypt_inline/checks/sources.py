@@ -106,17 +106,15 @@ def _phrases(files: Sequence[Path]) -> list[str]:
     return found
 
 
-def find_words(words: Sequence[str], files: Sequence[Path], not_after: str) -> list[str]:
-    """Return 'file:line: word' for each of `words` in `files`, unless in a longer word or after one of `not_after`."""
-    if not words:
-        return []
-    pattern = re.compile(rf"(?<![\w{not_after}])(" + "|".join(map(re.escape, words)) + r")(?![\w-])")
+def _fail_if_named(names: set[str]) -> None:
+    """Raise Failed with 'file:line: name' for each of the names in the sources, except in a longer word."""
+    pattern = re.compile(r"(?<!\w)(" + "|".join(map(re.escape, sorted(names))) + r")(?![\w-])")
     found = []
-    for path in files:
+    for path in sources():
         for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
             if match := pattern.search(line):
                 found.append(f"{path}:{number}: {match[1]}")
-    return found
+    fail_if(found)
 
 
 def _no_hosts(log: Path) -> None:
@@ -135,9 +133,9 @@ def _no_hosts(log: Path) -> None:
     with suppress(OSError):  # there is no os-release
         home = urlsplit(platform.freedesktop_os_release().get("HOME_URL", "")).netloc
         hosts += [".".join(home.split(".")[-2:])]
-    fail_if(find_words(sorted(set(filter(None, hosts))), sources(), not_after=""))
+    _fail_if_named({*hosts} - {""})
 
 
 def _no_paths() -> None:
     """Look for the path of this clone and the user's home, except root's, which every machine has."""
-    fail_if(find_words(sorted({str(REPO), str(Path.home())} - {"/root"}), sources(), not_after="./-"))
+    _fail_if_named({str(REPO), str(Path.home())} - {"/root"})

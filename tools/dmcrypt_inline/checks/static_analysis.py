@@ -90,10 +90,9 @@ def _kernel_doc(queue: Queue) -> None:
     script = next((tree.path / path for path in KERNEL_DOC if (tree.path / path).is_file()), None)
     if script is None:
         raise Skipped("the tree has no kernel-doc")
-    changed = sorted({path for _, _, path in queue.changed(".c", ".h")})
-    present = git(tree.path, "ls-tree", "-r", "--name-only", tree.series, "--", *changed, log=queue.log).output
+    present = queue.paths("--diff-filter=d", "--", "*.c", "*.h")
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
-        files = [_write(queue, tree.series, path, Path(name)) for path in present.splitlines()]
+        files = [_write(queue, tree.series, path, Path(name)) for path in present]
         done = run([script, "-none", *files], log=queue.log, timeout=300, cwd=tree.path, check=False)
     lines = [line.replace(f"{name}/", "") for line in done.transcript.splitlines() if WARNING.search(line)]
     fail_if(lines or ([done.transcript] if done.returncode else []))

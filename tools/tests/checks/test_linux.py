@@ -1,4 +1,4 @@
-"""checks/linux.py: diagnostics of compiler, sparse and object files; a Makefile takes the place of the kernel's."""
+"""checks/linux.py, with a Makefile and a checkpatch of a few lines in place of the kernel's."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import PATCH, SOURCE, committed, make_queue
+from small import PATCH, SOURCE, committed, findings, make_queue
 
 from dmcrypt_inline.checks import linux
-from dmcrypt_inline.checks.checklist import Failed, Queue
+from dmcrypt_inline.checks.checklist import Queue
 from dmcrypt_inline.kernels.build import HOST, USER_MODE, Prepared
+from dmcrypt_inline.trees import selftests
 
 BASE = "int version = 21;\n"
 SERIES = "int version = 22;\n"
@@ -23,6 +24,13 @@ KERNEL = """\
 """
 REPORT = "$(M)/dm-crypt.c:2:91: warning: incorrect type in return expression (different address spaces)"
 DIVIDES = "unsigned long {0}(void);\nunsigned long divide(void) {{ return {0}(); }}\n"
+# Unless this type of message is ignored, it reports one. A script that it calls writes a traceback.
+CHECKPATCH = """\
+exit 0 if "@ARGV" =~ /--ignore \\S*TYPE/;
+print STDERR "Traceback\\n";
+print "WARNING:TYPE\\n";
+exit 1;
+"""
 WARNS = "// SAYS: dm-crypt.c:{}:3: warning: no good\n"
 
 
@@ -45,48 +53,37 @@ def changed(queue: Queue, path: str, base: str | None, series: str) -> Queue:
     return replace(after, apply=lambda: made)
 
 
-def findings(queue: Queue) -> str:
-    """The findings of both checks that compile, which must agree on a queue of one patch; empty if they pass."""
-    found = []
-    for check, name in ((linux._driver_builds, "the complete queue"), (linux._each_builds, PATCH)):
-        try:
-            check(queue, "fast")
-            found.append("")
-        except Failed as failed:
-            found.append(str(failed).replace(name, "NAME"))
-    assert found[0] == found[1]
-    return found[0]
+def compile_findings(queue: Queue) -> str:
+    """The findings of both checks that compile, which must agree on a queue of one patch."""
+    complete = findings(lambda: linux._driver_builds(queue, "fast")).replace("the complete queue", PATCH)
+    assert complete == findings(lambda: linux._each_builds(queue, "fast"))
+    return complete
 
 
 @pytest.mark.parametrize(
     ("base", "series", "expected"),
     [
         (BASE, SERIES + DIVIDES.format("__aeabi_uidivmod"), ""),  # a division that every kernel has
-        (BASE, SERIES + WARNS.format(2), "NAME: dm-crypt.c: warning: no good"),
+        (BASE, SERIES + WARNS.format(2), f"{PATCH}: dm-crypt.c: warning: no good"),
         (BASE + WARNS.format(2), SERIES + WARNS.format(3), ""),  # the base's own warning on another line
-        (BASE + WARNS.format(2), SERIES + WARNS.format(2) + WARNS.format(3), "NAME: dm-crypt.c: warning: no good"),
+        (BASE + WARNS.format(2), SERIES + WARNS.format(2) + WARNS.format(3), f"{PATCH}: dm-crypt.c: warning: no good"),
         # The same report as the probe's
-        (BASE, f"{SERIES}// SAYS: {REPORT.replace('$(M)/', '')}\n", f"NAME: {linux.REPORTED}"),
+        (BASE, f"{SERIES}// SAYS: {REPORT.replace('$(M)/', '')}\n", f"{PATCH}: {linux.REPORTED}"),
     ],
 )
 def test_new_diagnostics_fail(queue: Queue, base: str, series: str, expected: str) -> None:
-    assert findings(changed(queue, SOURCE, base, series)) == expected
+    assert compile_findings(changed(queue, SOURCE, base, series)) == expected
 
 
 @pytest.mark.parametrize("name", ["__udivdi3", "__udivmoddi4", "__aeabi_ldivmod"])
 def test_a_division_that_no_kernel_has_fails(queue: Queue, name: str) -> None:
-    assert name in findings(changed(queue, SOURCE, BASE, SERIES + DIVIDES.format(name)))
-
-
-def test_the_patch_that_does_not_compile_is_named(queue: Queue) -> None:
-    with pytest.raises(Failed, match=f"^{PATCH}: "):
-        linux._each_builds(changed(queue, SOURCE, BASE, "int int;\n"), "fast")
+    assert name in compile_findings(changed(queue, SOURCE, BASE, SERIES + DIVIDES.format(name)))
 
 
 @pytest.mark.parametrize("output", ["no report", "header.h: error: Expected"])
 def test_a_sparse_that_reports_nothing_fails(queue: Queue, tmp_path: Path, output: str) -> None:
     write_kernel(tmp_path, output)
-    assert findings(changed(queue, SOURCE, BASE, SERIES))
+    assert compile_findings(changed(queue, SOURCE, BASE, SERIES))
 
 
 @pytest.mark.parametrize(
@@ -99,15 +96,31 @@ def test_a_sparse_that_reports_nothing_fails(queue: Queue, tmp_path: Path, outpu
 def test_other_files_are_compiled(queue: Queue, path: str, text: str) -> None:
     after = changed(committed(queue, SOURCE, BASE + WARNS.format(2)), path, None, text).applied()
     made = replace(after, base=queue.applied().base)
-    with pytest.raises(Failed, match=r"warning: no good$"):
-        linux._each_builds(replace(queue, apply=lambda: made), "fast")
+    assert findings(lambda: linux._each_builds(replace(queue, apply=lambda: made), "fast")).endswith("warning: no good")
 
 
 def test_user_mode_linux_does_not_compile_x86_files(
     queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = committed(queue, "lib/x86/fast.c", "int int;\n")
-    with pytest.raises(Failed):
-        linux._each_builds(broken, "fast")
+    assert findings(lambda: linux._each_builds(broken, "fast")).startswith(f"{PATCH}: ")
     monkeypatch.setattr(linux, "prepare_kernel", lambda *_: Prepared(tmp_path, tmp_path, "", USER_MODE))
     linux._each_builds(broken, "fast")
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"), [("MISSING_SIGN_OFF", ""), ("UNKNOWN_COMMIT_ID", ""), ("LONG_LINE", "WARNING:LONG_LINE")]
+)
+def test_messages_of_checkpatch_fail(queue: Queue, message: str, expected: str) -> None:
+    script = queue.applied().path / "scripts" / "checkpatch.pl"
+    script.parent.mkdir()
+    script.write_text(CHECKPATCH.replace("TYPE", message))
+    assert findings(linux.style_check(queue).call) == (expected and f"{PATCH}:\n{expected}")
+
+
+def test_a_selftest_that_is_not_in_the_makefile_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selftests, "SELFTESTS", tmp_path)
+    for name in ("one.sh", "two.sh", "settings"):
+        (tmp_path / name).touch()
+    (tmp_path / "Makefile").write_text("TEST_PROGS := one.sh\n")
+    assert findings(linux._makefile_lists_selftests).split()[0] == "two.sh"
