@@ -27,10 +27,7 @@ def run_advice(guests: Guests, module: Module) -> TestResult:
         out=guests.out,
         accel=guests.accel,
         timeout=SECONDS,
-        inputs={
-            "advise/dmcrypt_advise": PACKAGE,
-            **module.inputs,
-        },
+        inputs={"advise/dmcrypt_advise": PACKAGE, **module.inputs},
         env={"PYTHON": os.path.realpath(sys.executable)},  # outside of any virtual environment
         cpus=1,
         memory=guests.memory,
@@ -41,4 +38,4 @@ def run_advice(guests: Guests, module: Module) -> TestResult:
     if not result.exists():
         guest.require_success()
     report = ktap.parse(result.read_text())
-    return TestResult("advise", report, guest.status, guest.warnings, cpus=1, must_run=True)
+    return TestResult("advise", report, guest.status, guest.warnings, must_run=True)

@@ -27,14 +27,13 @@ KERNEL_ARGS = ("cryptd.cryptd_max_cpu_qlen=4", "kmemleak=off")
 class TestResult:
     """The result of one test file: its KTAP, its exit status (None: it did not end), the kernel's warnings.
 
-    `cpus`: of the guest. `must_run`: guests have all that the test needs, so a skip is a failure.
+    `must_run`: guests have all that the test needs, so a skip is a failure.
     """
 
     name: str
     report: ktap.Report
     status: int | None
     warnings: tuple[KernelWarning, ...]
-    cpus: int = 0
     must_run: bool = False
     seconds: float = 0.0
 
@@ -80,9 +79,7 @@ class Guests:
     """A guest for each test: its kernel, accelerator and output directory; `on_line` receives each printed line.
 
     Tests find `cryptsetup`, if any, in $CRYPTSETUP_PREFIX, and its own tests in $CRYPTSETUP_TESTS.
-    `quick`: the short form of each test. `fail_fast`: a test ends with its first failure. `any_driver`: tests do
-    without the flags that the driver lacks, instead of skipping. `env`: more variables for the tests. `grace`: see
-    run_guest.
+    `quick`: the short form of each test. `env`: more variables for the tests. `grace`: see run_guest.
     """
 
     kernel: Kernel
@@ -92,8 +89,6 @@ class Guests:
     quick: bool
     on_line: Callable[[str], None] | None = None
     grace: float = GRACE
-    fail_fast: bool = False
-    any_driver: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
     kernel_args: Sequence[str] = KERNEL_ARGS
     memory: str = "2G"  # debug options walk through all of it
@@ -129,8 +124,6 @@ class Guests:
                 "CRYPTSETUP_PREFIX": str(self.cryptsetup.prefix) if self.cryptsetup else "",
                 "CRYPTSETUP_TESTS": str(self.cryptsetup.tests) if self.cryptsetup else "",
                 "DM_CRYPT_QUICK": "1" if self.quick else "",
-                "KTAP_FAIL_FAST": "1" if self.fail_fast else "",
-                "DM_CRYPT_ANY_DRIVER": "1" if self.any_driver else "",
                 **self.env,
             },
             cpus=self.cpus(test),
@@ -157,7 +150,6 @@ class Guests:
             report=ktap.parse(output.read_text(errors="replace")),
             status=int(status.read_text()) if status.exists() else None,
             warnings=guest.warnings,
-            cpus=self.cpus(test),
             seconds=float(seconds.read_text()) if seconds.exists() else guest.seconds,
         )
 

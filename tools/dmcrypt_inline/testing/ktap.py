@@ -11,13 +11,11 @@ _TEST = re.compile(r"^(not )?ok (\d+)(?: (?!# SKIP)(.*?))?(?:\s*# SKIP\s*(.*))?$
 
 @dataclass(frozen=True)
 class Case:
-    """One test line; `skip` is the reason or "", `diagnostics` the comment lines since the last test line."""
+    """One test line; `skip` is the reason or ""."""
 
-    number: int
     ok: bool
     name: str
     skip: str
-    diagnostics: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -47,23 +45,18 @@ def parse(text: str) -> Report:
     skip = ""
     cases: list[Case] = []
     problems: list[str] = []
-    diagnostics: list[str] = []
     for line in text.splitlines():
         if planned := _PLAN.match(line):
             if plan is not None:
                 problems.append(f"a second plan: {line}")
             plan, skip = int(planned[1]), planned[2] or ""
         elif test := _TEST.match(line):
-            number = int(test[2])
-            if number != len(cases) + 1:
+            if int(test[2]) != len(cases) + 1:
                 problems.append(f"expected test {len(cases) + 1}, got: {line}")
             reason = "no reason given" if test[4] == "" else test[4] or ""
-            cases.append(Case(number, test[1] is None, test[3] or "", reason, tuple(diagnostics)))
-            diagnostics = []
+            cases.append(Case(test[1] is None, test[3] or "", reason))
         elif line.startswith("Bail out!"):
             problems.append(line)
-        elif line.startswith("# "):
-            diagnostics.append(line[2:])
     if text and not text.endswith("\n"):
         problems.append("the output ends in the middle of a line")
     if plan is None:

@@ -26,7 +26,7 @@ from .results import Outcome, earlier_outcomes, say_outcome, store
 QUICK_SECONDS, FULL_SECONDS = 2400.0, 10800.0  # against a guest that hangs
 AT_ONCE = 2  # guests at the same time: each mostly keeps one CPU busy
 
-Job = Callable[[], Sequence[Outcome]]  # one guest
+Job = Callable[[], Outcome]  # one guest
 Judge = Callable[[TestResult], TestResult]
 
 
@@ -61,14 +61,13 @@ class Suite:
     def outcomes(self, jobs: Iterable[Job]) -> list[Outcome]:
         """Run the jobs in their order, AT_ONCE at a time, and print their outcomes. An exception ends all."""
 
-        def run(job: Job) -> Sequence[Outcome]:
-            found = job()
-            for each in found:
-                say_outcome(each, self._earlier)
-            return found
+        def run(job: Job) -> Outcome:
+            outcome = job()
+            say_outcome(outcome, self._earlier)
+            return outcome
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            return [each for some in pool.map(run, jobs) for each in some]
+            return list(pool.map(run, jobs))
 
     def close(self, outcomes: Sequence[Outcome]) -> Counts:
         """Store the outcomes, and print and return the sum of their counts."""
@@ -105,19 +104,18 @@ class Suite:
 
     def mutants(self, wanted: Sequence[Mutant]) -> list[Job]:
         """The jobs that run each mutant against each test that must catch it."""
-
-        def run(mutant: Mutant, test: str) -> list[Outcome]:
-            return [run_mutant(self.guests, self._machine.modules[mutant.name], test)]
-
-        return [partial(run, mutant, test) for mutant in wanted for test in mutant.tests]
+        modules = self._machine.modules
+        return [
+            partial(run_mutant, self.guests, modules[mutant.name], test) for mutant in wanted for test in mutant.tests
+        ]
 
     def advice(self) -> list[Job]:
         """The jobs that run advise on the base, and on the released driver where there is one."""
 
-        def run(variant: str) -> list[Outcome]:
+        def run(variant: str) -> Outcome:
             name = f"advise-{variant}"
             guests = replace(self.guests, cryptsetup=None, out=self.guests.out / name, on_line=_printer(name))
-            return [replace(run_advice(guests, self._machine.modules[variant]).outcome, name=name)]
+            return replace(run_advice(guests, self._machine.modules[variant]).outcome, name=name)
 
         return [partial(run, variant) for variant in ("base", "released") if variant in self._machine.modules]
 
@@ -126,15 +124,13 @@ class Suite:
         kernel = self.guests.kernel
         return excuse_lacking(get_target(kernel.target).exceptions_in(kernel.flavour), found)
 
-    def _run_test(
-        self, guests: Guests, variant: str, test: str, judge: Judge | None, seconds: float = 0.0
-    ) -> list[Outcome]:
+    def _run_test(self, guests: Guests, variant: str, test: str, judge: Judge | None, seconds: float = 0.0) -> Outcome:
         """Run a test in a guest, and print its lines."""
         out = guests.out / f"{variant}-{test.replace('/', '-')}"
         own = replace(guests, out=out, on_line=_printer(Path(test).name))
         seconds = seconds or (QUICK_SECONDS if guests.quick else FULL_SECONDS)
         result = own.run(self._machine.modules[variant], test, seconds)
-        return [(judge(result) if judge else result).outcome]
+        return (judge(result) if judge else result).outcome
 
 
 def test_queue(
@@ -171,7 +167,7 @@ def test_each_commit(machine: Machine) -> Counts:
     series no case may fail. Tests run in the modes that the commit has.
     """
     suite = Suite(machine, "bisect")
-    suite.guests = replace(suite.guests, any_driver=True)
+    suite.guests = replace(suite.guests, env={"DM_CRYPT_ANY_DRIVER": "1"})  # no skip where the driver lacks the flags
     known = KnownFailures()
     outcomes: list[Outcome] = []
 
