@@ -15,7 +15,6 @@ from .system import System
 
 PROGRAM = "dmcrypt-advise"
 say = partial(print, flush=True)
-SUMMARY = "advise on dm-crypt's no_read_workqueue and no_write_workqueue flags, and set them"
 DESCRIPTION = """\
 Check every open dm-crypt mapping: do the flags help on its disks, are they safe
 with this kernel, and does the next boot set them? Print the advice with its

@@ -286,10 +286,12 @@ def _with_commands(found: MappingFacts, verdict: Verdict) -> Verdict:
     if planning.refresh_calls(found, old, new) and any(segment.integrity for segment in found.mapping.segments):
         reasons.append("the refresh removes --integrity-no-journal: add it to the command if you use it")
     if new.header is None and old.crypttab is None and not planning.manual_steps(found, old, new, verdict.flags):
-        verb = "remove it there" if verdict.advice == TAKE_BACK else "add it there"
-        reasons.append(f"no header and no line of crypttab stores options of this mapping: find what opens it, {verb}")
+        reasons.append(
+            "no header and no line of crypttab stores options of this mapping: change the program that opens it"
+        )
     if not planning.can_refresh(found):
-        kind = found.mapping.kind or "this mapping"
-        reasons.append(f"{kind} cannot be refreshed: a change takes effect when it is opened again")
+        reasons.append(
+            f"{found.mapping.kind or 'it'} cannot be refreshed: a change takes effect when it is opened again"
+        )
     do = planning.commands(found, old, new, verdict.flags)
     return replace(verdict, do=do, undo=undo, reasons=tuple(reasons))

@@ -82,34 +82,32 @@ def _wrapped(first: str, what: str, later: str = "") -> list[str]:
 
 def as_json(facts: Facts, verdicts: Sequence[Verdict]) -> str:
     """The same facts and verdicts as JSON."""
-    mappings = []
-    for found, verdict in zip(facts.mappings, verdicts, strict=True):
-        stored = found.stored
-        mappings.append(
-            {
-                "name": verdict.name,
-                "type": found.mapping.kind,
-                "advice": verdict.advice,
-                "flags": sorted(verdict.flags),
-                "refused": verdict.refused,
-                "doubted": verdict.doubted,
-                "in_force": _sorted(found.mapping.active),
-                "next_boot": sorted(stored.next_boot),
-                "header": _sorted(stored.header),
-                "crypttab": _sorted(stored.line.table_options if stored.line else None),
-                "initramfs": _sorted(stored.in_image),
-                "kernel_command_line": _sorted(stored.command_line),
-                "ciphers": [segment.cipher for segment in found.mapping.segments],
-                "driver": found.driver.name if found.driver else None,
-                "disks": [disk.name for disk in found.disks],
-                "reasons": verdict.reasons,
-                "conflicts": verdict.conflicts,
-                "sectors": verdict.sectors,
-                "do": verdict.do,
-                "undo": verdict.undo,
-                "status": verdict.status,
-            }
-        )
+    mappings = [
+        {
+            "name": verdict.name,
+            "type": found.mapping.kind,
+            "advice": verdict.advice,
+            "flags": sorted(verdict.flags),
+            "refused": verdict.refused,
+            "doubted": verdict.doubted,
+            "in_force": _sorted(found.mapping.active),
+            "next_boot": sorted(found.stored.next_boot),
+            "header": _sorted(found.stored.header),
+            "crypttab": _sorted(found.stored.line.table_options if found.stored.line else None),
+            "initramfs": _sorted(found.stored.in_image),
+            "kernel_command_line": _sorted(found.stored.command_line),
+            "ciphers": [segment.cipher for segment in found.mapping.segments],
+            "driver": found.driver.name if found.driver else None,
+            "disks": [disk.name for disk in found.disks],
+            "reasons": verdict.reasons,
+            "conflicts": verdict.conflicts,
+            "sectors": verdict.sectors,
+            "do": verdict.do,
+            "undo": verdict.undo,
+            "status": verdict.status,
+        }
+        for found, verdict in zip(facts.mappings, verdicts, strict=True)
+    ]
     document = {
         "kernel": {"release": facts.kernel.release, "version": ".".join(map(str, facts.kernel.version))},
         "mappings": mappings,

@@ -67,7 +67,6 @@ def test_the_screen_of_a_machine(path: Path, tmp_path: Path) -> None:
         ({}, SET, {WRITE}),
         (ONE_QUEUE, SET, {READ, WRITE}),
         ({**ONE_QUEUE, **ONE_CPU}, SET, {WRITE}),
-        ({"6.1.119-1": "6.1.50-1"}, SET, {WRITE}),
         ({"/nvme0n1/mq/0/": "/x/", "/nvme0n1/mq/1/": "/y/", "6.1.119-1": "6.1.50-1"}, SET, {WRITE}),
         ({"luks,discard": "luks,discard,header=/boot/header"}, CANNOT_TELL, set()),
         ({" ro quiet": f" ro rd.luks.options={UUID}=discard,header=/h"}, CANNOT_TELL, set()),
@@ -89,7 +88,6 @@ def test_the_screen_of_a_machine(path: Path, tmp_path: Path) -> None:
         ({"priority     : 401": "priority     : 1", "6.1.119-1": "6.12.1-1"}, SET, {WRITE}),
         ({"aes-xts-plain64": "aes-cbc-eboiv"}, FIX_FIRST, set()),
         # names of ciphers in the crypto API: without a driver the program could not tell
-        ({**NEWEST, "plain64": "plain64be"}, SET, {READ, WRITE}),
         ({**NEWEST, "xts-plain64": "cbc-essiv:a", ": xts(aes)": ": essiv(cbc(aes),a)"}, SET, {READ, WRITE}),
         ({**NEWEST, "aes-xts-plain64": "aes", ": xts(aes)": ": cbc(aes)"}, SET, {READ, WRITE}),
         ({**NEWEST, "aes-xts": "capi:lrw(x(aes))", ": xts(aes)": ": lrw(x(aes))"}, SET, {READ, WRITE}),
@@ -102,10 +100,8 @@ def test_the_screen_of_a_machine(path: Path, tmp_path: Path) -> None:
         ({"UUID:          \t1": "UUID:          \t9"}, CANNOT_TELL, set()),
         # kernels that set the flags by themselves
         (ZEN, LEAVE, set()),
-        ({**ZEN, "6.17.1-zen1-1-zen": "6.17.1-2-cachyos"}, LEAVE, set()),
         ({**ZEN, "6.17.1-zen1-1-zen": "7.0.14-2-liquorix-amd64"}, LEAVE, set()),
         ({**ZEN, **NOT_SIMD}, FIX_FIRST, set()),
-        ({**ZEN, **NOT_SIMD, **ROTATES}, FIX_FIRST, set()),
         ({**ZEN, **NOT_SIMD, "(no flags)": "no-read-workqueue"}, TAKE_BACK, {READ, WRITE}),
         ({**ZEN, "3 allow_discards no_read_workqueue": "2 allow_discards"}, SET, {READ, WRITE}),
         ({**ZEN, "-zen1-1-zen": "-frozen"}, SET, {READ, WRITE}),
@@ -126,17 +122,11 @@ def test_a_kernel_whose_version_is_only_its_origin_may_have_later_defects(tmp_pa
     assert (verdict.advice, set(verdict.refused), set(verdict.doubted)) == (CANNOT_TELL, set(), {READ, WRITE})
 
 
-@pytest.mark.parametrize(
-    ("crypttab", "line", "text"),
-    [
-        (f"{NAME} UUID={UUID} none luks", "", "stored nowhere"),
-        ("", f"rd.luks.uuid={UUID}", "stored nowhere"),
-        ("", "", "may be lost"),  # as on NixOS
-    ],
-)
-def test_an_active_option_that_is_not_found(tmp_path: Path, crypttab: str, line: str, text: str) -> None:
-    changed = {f"{NAME} UUID={UUID} none luks,discard": crypttab, " ro quiet": f" ro {line}"}
-    assert text in laptop(tmp_path, **changed).conflicts[0]
+def test_an_active_option_that_is_not_found(tmp_path: Path) -> None:
+    changed = {f"{NAME} UUID={UUID} none luks,discard": ""}
+    assert "may be lost" in laptop(tmp_path / "a", **changed).conflicts[0]  # as on NixOS
+    changed |= {" ro quiet": f" ro rd.luks.uuid={UUID}"}
+    assert "stored nowhere" in laptop(tmp_path / "b", **changed).conflicts[0]
 
 
 def test_without_root_the_unread_facts_are_listed(tmp_path: Path) -> None:
@@ -165,7 +155,6 @@ def test_parse_table_keeps_the_size_of_the_key_only() -> None:
     [
         ("xts(ecb(aes-generic))", True),
         ("xts(ecb(aes-lib))", True),
-        ("cryptd(xts(ecb(aes-fixed-time)))", True),
         ("essiv(cbc(aes-generic),sha256-generic)", True),
         ("adiantum(xchacha12-generic,aes-generic,nhpoly1305-generic)", True),
         ("xts-aes-lib", False),
@@ -251,12 +240,10 @@ def test_compressions_of_an_initramfs(packer: list[str]) -> None:
         ("6.1.0-28-amd64", "Parrot 6.1.15-1parrot1 (2023-04-25)", "1.24.0", ("6.1.15", True)),
         ("6.1.0-28-amd64", "Debian 1:6.1.15-1+rpt3 (2024-10-08)", "1.24.0", ("6.1.15", True)),
         ("5.3.18-150300.59.93-preempt", "", "1.22.0", ("5.3.18", False)),
-        ("6.4.0-150600.8.23-azure", "", "1.24.0", ("6.4", False)),
         ("6.12.0-160000.5-default", "", "1.28.0", ("6.12", False)),
         ("6.11.3-1-default", "", "1.27.0", ("6.11.3", True)),
         ("5.10.0-216.0.0.115.oe2203sp4.x86_64", "", "1.23.0", ("5.10", False)),
         ("5.10.134-13.an8.x86_64", "", "1.23.0", ("5.10.134", False)),
-        ("5.10.134-16.al8.x86_64", "", "1.23.0", ("5.10.134", False)),
         ("5.10.102-99.473.amzn2.x86_64", "", "1.23.0", ("5.10.102", False)),
         ("6.6.0-32.7.v2505.ky11.x86_64", "", "1.24.0", ("6.6", False)),
         ("5.4.0-vendor", "", "1.22.0", ("5.4", False)),
@@ -277,7 +264,6 @@ def test_the_version_of_the_kernel(
     [
         (f"a rd.luks.options={UUID}=discard,no-read-workqueue b", {DISCARD, READ}, True),
         (f"rd.luks.options={UUID}=discard rd.luks.options=no-read-workqueue", {DISCARD}, True),
-        ("rd.luks.options=discard", {DISCARD}, False),
         (f"rd.luks.allow-discards=luks-{UUID} rd.luks.options=no-read-workqueue", {DISCARD, READ}, True),
         (f"rd.luks.options={UUID[::-1]}=discard quiet", None, False),
         (f"cryptdevice=UUID={UUID}:a:allow-discards,no-read-workqueue quiet", {DISCARD, READ}, True),
@@ -379,18 +365,11 @@ def test_larger_sectors_are_advised_if_the_volume_can_have_them(
 
 
 @pytest.mark.parametrize(
-    ("rotates", "options", "advice"),
-    [
-        (True, "1 no_read_workqueue", LEAVE),
-        (False, "2 no_read_workqueue no_write_workqueue", DONE),
-        (False, "1 no_read_workqueue", SET),
-    ],
+    ("options", "advice"), [("2 no_read_workqueue no_write_workqueue", DONE), ("1 no_read_workqueue", SET)]
 )
-def test_a_doubted_flag_that_is_active_gives_status_2(tmp_path: Path, rotates: bool, options: str, advice: str) -> None:
+def test_a_doubted_flag_that_is_active_gives_status_2(tmp_path: Path, options: str, advice: str) -> None:
     header = options[2:].replace("_", "-")
     changed = {"259:0 32768": f"259:0 32768 {options}", "555\nFlags:       \t(no flags)": f"555\nFlags: {header}"}
-    if rotates:
-        changed |= ROTATES
     verdict = verdicts(machine("rhel-9-server", tmp_path, changed))["fast"]
     assert (verdict.advice, verdict.status, set(verdict.doubted)) == (advice, 2, {READ})
 
@@ -402,8 +381,5 @@ def test_the_manual_page_and_the_completion_have_all_options(name: str) -> None:
 
 
 def test_the_generated_documents_are_current() -> None:
-    repository = ADVISE.parent
-    if not (repository / "queues").exists():
-        pytest.skip("this is not the project's repository")
-    for path, content in generated_files(repository).items():
+    for path, content in generated_files(ADVISE.parent).items():
         assert path.read_text() == content, "python3 -m dmcrypt_advise.defects REPOSITORY"
