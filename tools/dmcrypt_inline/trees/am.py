@@ -32,10 +32,6 @@ def apply_queue(variable: str, own: Path, named: Target | None) -> list[str]:
     """
     if named and named.variable != variable:
         raise UserError(f"TARGET={named.name} takes {named.variable}=, but you gave {variable}={own}")
-    if named and named.below:
-        raise UserError(
-            f"TARGET={named.name} is stacked: make am TARGET={named.below}, then git am {named.patches}/*.patch there"
-        )
     head = _git(own, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     if head.returncode != 0:
         raise UserError(

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import platform
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from ..common.errors import UserError
 from ..common.host import KEYRING, install_packages
 from ..common.paths import cache_dir, publish, use_entry
-from ..common.progress import say, step
+from ..common.progress import step
 from ..common.run import CommandError, run
 from .targets import Target
 
 DOWNLOAD = 1 << 29  # bytes: a kernel source package (120 MB) and apt's lists
-DAY = 86400  # seconds
 APT_CONF = """\
 #clear APT::Update;  // the system's hooks are about the system's lists
 Dir::Etc::sourcelist "{root}/sources.list";
@@ -54,38 +52,25 @@ def uris_of(suite: str, log: Path) -> list[str]:
     return archive_uris(asked, platform.freedesktop_os_release().get("VERSION_CODENAME", ""), suite)
 
 
-def package_files(target: Target, log: Path) -> list[Path]:
-    """The target's packages in the cache, newest first: the .deb files, or the tarballs of the source packages.
+def package_file(target: Target, log: Path) -> Path:
+    """The target's package in the cache: the .deb file, or the tarball of the source package.
 
-    A package with a fixed version is downloaded once. For any other this asks the archive once a day for a newer
-    version. apt verifies signatures and checksums. Raises UserError when there is no package.
+    Where the target names no version, this is the newest one in the archive when the package was downloaded. apt
+    verifies signatures and checksums. Raises UserError when there is no package.
     """
-    if target.package.version:
-        places = [_download(target, target.package.version, log)]
+    cached = sorted(
+        (cache_dir() / "packages").glob(f"{target.package.name}_*"), key=lambda place: place.stat().st_mtime
+    )
+    if cached and not target.package.version:
+        place = use_entry("packages", cached[-1].name)
     else:
-        places = _cached(target)
-        asked = cache_dir() / "packages" / f".{target.package.name}.asked"
-        if not places or not asked.exists() or time.time() - asked.stat().st_mtime > DAY:
-            try:
-                _download(target, _newest(target, log), log)
-                asked.touch()
-            except UserError as error:
-                if not places:
-                    raise
-                say(f"using {places[0].name}; no newer one is known: {str(error).splitlines()[0]}")
-            places = _cached(target)
-    return [next(place.glob("*.deb" if target.is_kernel else "*.orig.tar.*z*")) for place in places]
+        place = _download(target, target.package.version or _newest(target, log), log)
+    return next(place.glob("*.deb" if target.is_kernel else "*.orig.tar.*z*"))
 
 
 def version_of(package: Path) -> str:
     """The version in the name of a .deb file as apt downloads it, where %3a stands for a colon."""
     return package.name.split("_")[1].replace("%3a", ":")
-
-
-def _cached(target: Target) -> list[Path]:
-    """The directories of the package in the cache, the latest download first."""
-    places = (cache_dir() / "packages").glob(f"{target.package.name}_*")
-    return sorted(places, key=lambda place: place.stat().st_mtime, reverse=True)
 
 
 def _download(target: Target, version: str, log: Path) -> Path:

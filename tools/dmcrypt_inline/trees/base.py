@@ -13,7 +13,7 @@ from ..common.gitrepo import git, resolve
 from ..common.paths import SOURCE_TREE, log_dir, publish, use_entry
 from ..common.progress import say, step
 from ..common.run import run
-from .archive import package_files, version_of
+from .archive import package_file, version_of
 from .targets import TARGETS, Target
 
 
@@ -31,10 +31,6 @@ class BaseTree:
     taken: tuple[Path, str] | None = None
 
 
-class WrongBase(UserError):
-    """The files are not the ones that the target names."""
-
-
 def prepare_base(target: Target, own: Path | None) -> BaseTree:
     """The base of `target`: from the user's git tree `own`, which is only read, or from a Debian package.
 
@@ -44,15 +40,7 @@ def prepare_base(target: Target, own: Path | None) -> BaseTree:
     log = log_dir(target.name) / "base.log"
     if own is not None:
         return _from_user(target, own, log)
-    newest, *older = package_files(target, log)
-    try:
-        return _from_package(target, newest, log)
-    except WrongBase as error:
-        if not older:
-            raise
-        say(f"{str(error).splitlines()[0]}\n  using {older[0].name} until the queue fits the newer package")
-        shutil.rmtree(newest.parent)
-        return _from_package(target, older[0], log)
+    return _from_package(target, package_file(target, log), log)
 
 
 def stacked_base(target: Target, tree: Path, commit: str) -> BaseTree:
@@ -109,7 +97,7 @@ def _from_user(target: Target, own: Path, log: Path) -> BaseTree:
     name = commit_to_take(target, own, log)
     tree = name and resolve(own, f"{name}^{{tree}}", log)
     if not name or not tree:
-        raise WrongBase(
+        raise UserError(
             f"{origin} is not the base of {target.name}\n"
             f"  wanted: a git tree with the tag {target.tag}, or with these files in its last commit:\n"
             + "".join(f"    {path} with the git blob id {blob}\n" for path, blob in target.blobs.items())
@@ -158,7 +146,7 @@ def _made(target: Target, final: Path, make: Callable[[Path], None], origin: str
         for path, blob in target.blobs.items():
             got = resolve(part, f"refs/tags/base:{path}", log)
             if not _is(got, blob):
-                raise WrongBase(
+                raise UserError(
                     f"{origin} is not the base of {target.name}: {path} has the git blob id {got}, wanted {blob}\n"
                     f"  give {target.variable}= a git tree with the tag {target.tag}"
                 )

@@ -29,7 +29,7 @@ TRAILER = re.compile(r"[A-Z][A-Za-z-]*: \S.*")
 class Posting:
     """How to post: the sender as "Name <address>", further trailers, the version (1 is not shown).
 
-    Raises UserError for a sender, a trailer or a version that no mail can have.
+    Raises UserError for a sender or a trailer that no mail can have.
     """
 
     sender: str
@@ -46,8 +46,6 @@ class Posting:
         for trailer in self.trailers:
             if not TRAILER.fullmatch(trailer) or trailer.lower().startswith("signed-off-by:"):
                 raise UserError(f"TRAILER={trailer!r}: give a line like 'Assisted-by: Name'; SIGN= adds Signed-off-by:")
-        if self.version < 1:
-            raise UserError(f"VERSION={self.version}: the first version is 1")
 
 
 @dataclass(frozen=True)

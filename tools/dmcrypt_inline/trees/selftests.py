@@ -77,10 +77,8 @@ def refresh(tree: Tree) -> Path:
         git(repo, *ALL_FILES, "rm", "-r", "-q", "--cached", "--", IN_TREE, log=log, env=index)
         git(repo, "read-tree", f"--prefix={IN_TREE}/", store_directory(repo, log), log=log, env=index)
         changed = git(repo, "write-tree", log=log, env=index).output.strip()
-    said = git(repo, "log", "-1", "--format=%an%n%ae%n%aI%n%B", commit, log=log).output
-    name, address, date, message = said.split("\n", 3)
-    author = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address, "GIT_AUTHOR_DATE": date}
-    text = f"{message.rstrip()}\n".encode()
-    made = git(repo, "commit-tree", changed, "-p", f"{commit}^", log=log, env=author, stdin=text).output.strip()
+    _, _, rest = git(repo, "cat-file", "commit", commit, log=log).output.partition("\n")  # the first line is the tree
+    text = f"tree {changed}\n{rest}".encode()
+    made = git(repo, "hash-object", "-t", "commit", "-w", "--stdin", log=log, stdin=text).output.strip()
     patch.write_text(git(repo, "format-patch", *FORMAT, *CONTEXT, "--stdout", "-1", made, log=log).output)
     return patch

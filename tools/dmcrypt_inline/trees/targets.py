@@ -198,33 +198,29 @@ class Target:
         return self.exceptions + (self.native_exceptions if flavour == NATIVE else ())
 
 
-OWN = "own"  # stands for the target's own config fragment
-EMULATED = ("guest", "emulated")
-USER_MODE = ("guest", "native")
-FRAGMENTS = {
-    "fast": (*EMULATED, "fast", OWN),
-    "debug": (*EMULATED, "debug", OWN),
-    NATIVE: (*USER_MODE, OWN),
-    NATIVE_DEBUG: (*USER_MODE, "debug", OWN, "native_debug"),
-    MEASURED: ("measured",),
-    "clang": (*EMULATED, "fast", OWN),
-    **{name: (*EMULATED, "fast", OWN, f"compiled/{name}") for name in COMPILE_ONLY if name != "clang"},
-    **{name: ("compiled", f"compiled/{name}") for name in CROSS_COMPILE_ONLY},
-}
-
-
-def config_fragments(*native: str, own: str = "", without: str = "", last: str = "") -> dict[str, tuple[Path, ...]]:
+def config_fragments(
+    *native: str, own: str = "", without: str = "", last: Mapping[str, str] | None = None
+) -> dict[str, tuple[Path, ...]]:
     """The config fragments of all flavours except `without`, and of User-Mode Linux those of the flavours `native`.
 
-    `own` is the target's own fragment; the fragment `last` comes after all others of NATIVE_DEBUG.
+    `own` is the target's own fragment; those of `last`, by flavour, come after all others.
     """
-    found = {}
-    for flavour, names in FRAGMENTS.items():
-        if flavour == without or (flavour in (NATIVE, NATIVE_DEBUG, MEASURED) and flavour not in native):
-            continue
-        chosen = [own if name == OWN else name for name in (*names, *([last] if flavour == NATIVE_DEBUG else []))]
-        found[flavour] = tuple(CONFIG / f"{name}.config" for name in chosen if name)
-    return found
+    fast = ("guest", "emulated", "fast", own)
+    fragments = {
+        "fast": fast,
+        "debug": ("guest", "emulated", "debug", own),
+        NATIVE: ("guest", "native", own),
+        NATIVE_DEBUG: ("guest", "native", "debug", own, "native_debug"),
+        MEASURED: ("measured",),
+        "clang": fast,
+        **{name: (*fast, f"compiled/{name}") for name in COMPILE_ONLY if name != "clang"},
+        **{name: ("compiled", f"compiled/{name}") for name in CROSS_COMPILE_ONLY},
+    }
+    for flavour in {without, NATIVE, NATIVE_DEBUG, MEASURED}.difference(native):
+        fragments.pop(flavour, None)
+    for flavour, name in (last or {}).items():
+        fragments[flavour] += (name,)
+    return {flavour: tuple(CONFIG / f"{name}.config" for name in names if name) for flavour, names in fragments.items()}
 
 
 KUNIT = ("units_same_in_one_call",)  # the KUnit tests of a queue that has them
@@ -301,13 +297,12 @@ LINUX_7_3_UNITS = replace(
     name="linux-7.3-units",
     upstream="the tree of linux-7.3-library with its queue",
     below="linux-7.3-library",
-    fragments={  # the KUnit tests of this queue, in the kernels that run them
-        flavour: (
-            *paths,
-            *([CONFIG / "linux-7.3-units.config"] if flavour in ("debug", NATIVE_DEBUG, MEASURED) else []),
-        )
-        for flavour, paths in LINUX_7_3.fragments.items()
-    },
+    fragments=config_fragments(
+        *(NATIVE_DEBUG, MEASURED),
+        own="linux-7.3",
+        without="preempt_none",
+        last=dict.fromkeys(("debug", NATIVE_DEBUG, MEASURED), "linux-7.3-units"),  # the KUnit tests of this queue
+    ),
     exceptions=("throttled_writer_stops_nobody",),
 )
 LINUX_6_12 = Target(
@@ -334,7 +329,7 @@ LINUX_6_1 = Target(
     abi={DRIVER: (".version = {1, 24, 0},",)},
     long_term=True,
     in_package=True,
-    fragments=config_fragments(NATIVE, NATIVE_DEBUG, own="linux-6.1", last="native_6.1"),
+    fragments=config_fragments(NATIVE, NATIVE_DEBUG, own="linux-6.1", last={NATIVE_DEBUG: "native_6.1"}),
     has_flags=True,
     defects=("full_crypto_queue_delays", "reads_without_memory_fail_or_have_data"),  # the debug kernel finds others
     native_defects=("full_crypto_queue_delays",),

@@ -102,8 +102,6 @@ def test_a_named_target_is_taken_if_it_is_for_such_a_tree(tmp_path: Path, target
     own = own_tree(tmp_path)
     with pytest.raises(UserError):
         am.apply_queue("LINUX", own, replace(targets["small"], kind=TOOL))
-    with pytest.raises(UserError):
-        am.apply_queue("LINUX", own, replace(targets["small"], below="fixed"))
     assert branches(own) == []
     am.apply_queue("LINUX", own, targets["fixed"])
     assert branches(own) == ["dmcrypt-inline-fixed"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,29 +10,25 @@ from small import make_target
 
 from dmcrypt_inline.common import host
 from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.common.paths import cache_dir
 from dmcrypt_inline.trees import archive
 from dmcrypt_inline.trees.targets import Package, Target
 
-PLAIN = """\
+LISTING = """\
+https://vendor.example/apt/ nodistro
+http://mirror.example/debian/ bookworm
+file:/srv/mirror/debian/ bookworm
 http://mirror.example/debian/ bookworm
 http://mirror.example/debian/ bookworm-updates
-http://mirror.example/debian-security/ bookworm-security
+http://safe.example/updates/ bookworm-security
 """
-ELSEWHERE = """\
-https://vendor.example/apt/ nodistro
-https://safe.example/updates/ bookworm-security
-file:/srv/mirror/debian/ bookworm
-https://mirror.example/debian/ bookworm-backports
-"""
+MAIN = ["http://mirror.example/debian/", "file:/srv/mirror/debian/"]
 
 
 @pytest.mark.parametrize(
     ("listing", "suite", "expected"),
     [
-        (PLAIN, "bullseye-security", ["http://mirror.example/debian-security/"]),
-        (ELSEWHERE, "bullseye-security", ["https://safe.example/updates/"]),
-        (ELSEWHERE, "bullseye", ["file:/srv/mirror/debian/"]),
+        (LISTING, "bullseye-security", ["http://safe.example/updates/"]),
+        (LISTING, "trixie-backports", MAIN),
         ("http://mirror.example/debian/ stable\n", "bullseye", ["http://mirror.example/debian/"]),
     ],
 )
@@ -67,29 +62,12 @@ def moving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
     return replace(make_target(tmp_path / "target"), package=package)
 
 
-def versions(target: Target, place: Path, newest: str | None, *, later: bool = True) -> list[str]:
-    """The versions in the cache after the archive got `newest` (None: there is no archive), a day later."""
-    if newest:
-        (place / "newest").write_text(newest)
-    else:
-        (place / "newest").unlink(missing_ok=True)
-    for path in (cache_dir() / "packages").glob("*" if later else "none"):
-        os.utime(path, (path.stat().st_atime, path.stat().st_mtime - 2 * archive.DAY))
-    return [archive.version_of(path) for path in archive.package_files(target, place / "log")]
-
-
-def test_a_newer_package_is_taken_once_a_day(moving: Target, tmp_path: Path) -> None:
-    with pytest.raises(UserError):
-        versions(moving, tmp_path, None)
-    assert versions(moving, tmp_path, "0.1-1") == ["0.1-1"]
-    assert versions(moving, tmp_path, "0.1-2", later=False) == ["0.1-1"]
-    assert versions(moving, tmp_path, "0.1-2") == ["0.1-2", "0.1-1"]
-    assert versions(moving, tmp_path, None) == ["0.1-2", "0.1-1"]
-
-
-def test_a_fixed_version_in_the_cache_needs_no_apt(moving: Target, tmp_path: Path) -> None:
-    fixed = replace(moving, package=replace(moving.package, version="0.1-0"))
-    deb = cache_dir() / "packages" / "linux-source-0.1_0.1-0" / "linux-source-0.1_0.1-0_all.deb"
-    deb.parent.mkdir(parents=True)
-    deb.touch()
-    assert versions(fixed, tmp_path, None) == ["0.1-0"]
+def test_a_package_without_a_version_is_downloaded_once(moving: Target, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with pytest.raises(UserError):  # there is no archive
+        archive.package_file(moving, log)
+    for newest in ("0.1-1", "0.1-2"):
+        (tmp_path / "newest").write_text(newest)
+        assert archive.version_of(archive.package_file(moving, log)) == "0.1-1"
+    fixed = replace(moving, package=replace(moving.package, version="0.1-2"))
+    assert archive.version_of(archive.package_file(fixed, log)) == "0.1-2"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -97,27 +96,6 @@ def test_the_embedded_base_of_a_source_package(target: Target, tmp_path: Path, m
     base = prepare_base(packaged, None)
     assert git(base.repo, "show", f"base:{SOURCE}") == AFTER
     assert git(base.repo, "ls-tree", "-r", "--name-only", "base").split() == [".gitignore", "Makefile", SOURCE]
-
-
-def test_the_newest_package_with_the_right_files_is_taken(target: Target, tmp_path: Path) -> None:
-    tarball = "usr/src/small.tar.xz"
-    for age, (version, text) in enumerate((("0.3.5-1", AFTER), ("0.3.4-1", BEFORE))):
-        deb = tmp_path / version
-        kernel_tree(deb / "small-0.3", text)
-        (deb / "root" / "DEBIAN").mkdir(parents=True)
-        (deb / "root" / "usr" / "src").mkdir(parents=True)
-        control = f"Package: small\nVersion: {version}\nArchitecture: all\nMaintainer: a test\nDescription: a test\n"
-        (deb / "root" / "DEBIAN" / "control").write_text(control)
-        subprocess.run(["tar", "-cJf", deb / "root" / tarball, "-C", deb, "small-0.3"], check=True)
-        place = cache_dir() / "packages" / f"small_{version}"
-        place.mkdir(parents=True)
-        subprocess.run(["dpkg-deb", "-b", deb / "root", place / f"small_{version}_all.deb"], check=True)
-        os.utime(place, (1e9 - age, 1e9 - age))
-    (cache_dir() / "packages" / ".small.asked").touch()
-    base = prepare_base(replace(target, package=Package("small", "small")), None)
-    assert base.origin == "small 0.3.4-1"
-    assert git(base.repo, "show", f"base:{SOURCE}") == BEFORE
-    assert not (cache_dir() / "packages" / "small_0.3.5-1").exists()
 
 
 def test_a_stacked_queue_starts_from_the_other_queue_s_tree(target: Target, tmp_path: Path) -> None:

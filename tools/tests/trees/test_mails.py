@@ -18,10 +18,6 @@ Subject: [PATCH 1/2] dm crypt: keep the place of a request in a structure that
 
 Why.
 ---
- drivers/md/dm-crypt.c | 2 +-
-
-diff --git a/drivers/md/dm-crypt.c b/drivers/md/dm-crypt.c
-index 000ddfa..f7f0711 100644
 """
 SHORT = PATCH.replace(" in a structure that\n outlives it", "")
 COVER = """\

@@ -9,7 +9,7 @@ from email.message import Message
 from pathlib import Path
 
 import pytest
-from small import AFTER, PATCH, SOURCE, git, git_tree, make_target
+from small import AFTER, SOURCE, git, git_tree, make_target
 
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.trees import outbox
@@ -46,8 +46,8 @@ def edited(tree: Tree, old: str, new: str) -> Tree:
     return apply_series(tree.target, prepare_base(tree.target, tree.target.queue / "linux"))
 
 
-def written(tree: Tree, out: Path, posting: Posting, thread: int = 0) -> list[Message]:
-    mails = outbox.write(tree, outbox.threads(tree)[thread], posting, out)
+def written(tree: Tree, out: Path, posting: Posting) -> list[Message]:
+    mails = outbox.write(tree, outbox.threads(tree)[0], posting, out)
     assert mails == sorted(mails)
     return [message_from_string(path.read_text().partition("\n")[2]) for path in mails]
 
@@ -102,51 +102,19 @@ def test_git_am_takes_the_mails(tree: Tree, tmp_path: Path) -> None:
     assert said.strip() == f"{sender}\nBecause.\n\nSigned-off-by: {sender}"
 
 
-def with_selftests(place: Path) -> Tree:
-    """The queue with two patches of selftests after its own one."""
-    target = make_target(place)
-    target.cover.write_text(COVER)
-    work = place / "work"
-    for number in (2, 3):
-        (work / f"test-{number}").write_text("true\n")
-        git(work, "add", "-A")
-        git(work, "commit", "-q", "-m", f"selftests: add {number}\n\nBecause.")
-    made = git(work, "format-patch", "-2", "--start-number=2", "--no-signature", "-o", str(target.patches))
-    names = [Path(path).name for path in made.splitlines()]
-    target.series.write_text("\n".join([PATCH, *names]))
-    return apply_series(target, prepare_base(target, git_tree(place / "linux", None)))
-
-
-def test_the_selftests_are_a_posting_of_their_own(tmp_path: Path) -> None:
-    tree = with_selftests(tmp_path)
-    queue, tests = outbox.threads(tree)
-    assert (queue.base, queue.tip, tests.base, tests.tip) == (tree.base, tree.commits[0], tree.commits[0], tree.series)
-    cover, _ = written(tree, tmp_path / "out", Posting(SENDER))
-    assert "test-2" not in text_of(cover)
-    first, second = written(tree, tmp_path / "tests", Posting(SENDER), 1)
-    assert [mail["Subject"] for mail in (first, second)] == [f"[PATCH {n}/2] selftests: add {n + 1}" for n in (1, 2)]
-    assert first["In-Reply-To"] is None
-    assert second["In-Reply-To"] == second["References"] == first["Message-Id"]
-    names = tree.target.series.read_text().splitlines()
-    tree.target.series.write_text("\n".join(reversed(names)))
-    with pytest.raises(UserError):  # the selftests are not at the end
-        outbox.threads(tree)
-
-
 @pytest.mark.parametrize(
-    ("sender", "trailer", "version"),
+    ("sender", "trailer"),
     [
-        ("", "", 1),
-        ("A <a@host.example>, B <b@host.example>", "", 1),
-        ("A\nBcc: evil <a@host.example>", "", 1),
-        (SENDER, "nonsense", 1),
-        (SENDER, "Signed-off-by: B <b@host.example>", 1),
-        (SENDER, "", 0),
+        ("", "Tested-by: A"),
+        ("A <a@host.example>, B <b@host.example>", "Tested-by: A"),
+        ("A\nBcc: evil <a@host.example>", "Tested-by: A"),
+        (SENDER, "nonsense"),
+        (SENDER, "Signed-off-by: B <b@host.example>"),
     ],
 )
-def test_a_posting_that_no_mail_can_have_is_refused(sender: str, trailer: str, version: int) -> None:
+def test_a_posting_that_no_mail_can_have_is_refused(sender: str, trailer: str) -> None:
     with pytest.raises(UserError):
-        Posting(sender, (trailer,) if trailer else (), version)
+        Posting(sender, (trailer,))
 
 
 def test_an_edited_mail_is_not_lost(tree: Tree, tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ def test_a_commit_becomes_a_patch_and_others_stay(edited: Edited) -> None:
 
 
 MORE = "echo 'all: it' >Makefile; git commit -q -a"  # and a message
+IN_PART = "printf 'From: a\\nSubject: b\\n\\nc\\n' >$PATCHES/0002-no.patch; echo 0002-no.patch >>$PATCHES/../series"
 
 
 @pytest.mark.parametrize(
@@ -81,24 +82,15 @@ MORE = "echo 'all: it' >Makefile; git commit -q -a"  # and a message
         "git checkout -q --orphan mine; git commit -q -m all; git branch -M mine queue",
         f"git checkout -q -b mine base; {MORE} -m x; git checkout -q queue; git merge -q -m y mine",
         "git reset -q --hard base",
+        IN_PART,  # a queue whose first patch applies
         "sed -i s/Because./Why./ $PATCHES/*.patch; " + MORE + " -m more",
     ],
 )
 def test_work_that_would_be_lost_is_not_touched(edited: Edited, done: str) -> None:
     shell(edited.tree, f"PATCHES={edited.target.patches}; {done}")
-    nothing_changes(edited)
-
-
-def test_a_queue_that_applies_in_part_is_not_touched(edited: Edited) -> None:
-    (edited.target.patches / "0002-no.patch").write_text("From: a\nSubject: b\n\nc\n")
-    edited.target.series.write_text(f"{PATCH}\n0002-no.patch\n")
-    with pytest.raises(UserError, match="does not apply"):
-        apply_series(edited.target, edited.base)
-    nothing_changes(edited)
-
-
-def nothing_changes(edited: Edited) -> None:
-    """The commits are not written back."""
+    if done == IN_PART:
+        with pytest.raises(UserError):
+            apply_series(edited.target, edited.base)
     queue, head = edited.queue(), git(edited.tree, "rev-parse", "HEAD")
     status = git(edited.tree, "status", "--porcelain")
     with pytest.raises(UserError):
@@ -106,6 +98,13 @@ def nothing_changes(edited: Edited) -> None:
     assert edited.queue() == queue
     assert git(edited.tree, "rev-parse", "HEAD") == head
     assert git(edited.tree, "status", "--porcelain") == status
+
+
+def test_another_base_is_refused(edited: Edited, tmp_path: Path) -> None:
+    other = git_tree(tmp_path / "other", None)
+    shell(other, "echo all: other >Makefile; git commit -q -a -m other")
+    with pytest.raises(UserError):
+        write_back(edited.target, prepare_base(edited.target, other))
 
 
 def test_commits_that_make_another_queue_are_kept(edited: Edited) -> None:

@@ -29,15 +29,8 @@ def make(target: Target, tmp_path: Path) -> Tree:
     return check_out_all(apply_series(target, prepare_base(target, git_tree(tmp_path / "linux", None))))
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", []),
-        ("# all\n\n  a.patch  # why\nb.patch -p1\n", ["a.patch", "b.patch"]),
-    ],
-)
-def test_parse_series(text: str, expected: list[str]) -> None:
-    assert parse_series(text) == expected
+def test_parse_series() -> None:
+    assert parse_series("# all\n\n  a.patch  # why\nb.patch -p1\n") == ["a.patch", "b.patch"]
 
 
 @pytest.mark.parametrize("text", ["", f"{PATCH}\nother.patch\n", "# nothing\n", f"{PATCH}\n{PATCH}\n", None])
