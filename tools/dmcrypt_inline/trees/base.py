@@ -34,8 +34,7 @@ class BaseTree:
 def prepare_base(target: Target, own: Path | None) -> BaseTree:
     """The base of `target`: from the user's git tree `own`, which is only read, or from a Debian package.
 
-    Raises UserError when the tree or the package has other files than the target names, when the archive cannot be
-    reached, or when the disk is full.
+    Raises UserError when the tree or the package has other files than the target names.
     """
     log = log_dir(target.name) / "base.log"
     if own is not None:
@@ -46,9 +45,7 @@ def prepare_base(target: Target, own: Path | None) -> BaseTree:
 def stacked_base(target: Target, tree: Path, commit: str) -> BaseTree:
     """The base of a stacked queue: a commit of the tree that it is stacked on, with its files and no history."""
     log = log_dir(target.name) / "base.log"
-    files = resolve(tree, f"{commit}^{{tree}}", log)
-    if files is None:
-        raise UserError(f"the tree of {target.below}: git cannot find the tree of {commit}")
+    files = git(tree, "rev-parse", f"{commit}^{{tree}}", log=log).output.strip()
 
     def make(part: Path) -> None:
         git(part, "clone", "-q", "--bare", "--template=", "--no-tags", tree, part, log=log)  # with hard links
@@ -95,14 +92,14 @@ def commit_to_take(target: Target, own: Path, log: Path) -> str | None:
 def _from_user(target: Target, own: Path, log: Path) -> BaseTree:
     origin = f"{target.variable}={own}"
     name = commit_to_take(target, own, log)
-    tree = name and resolve(own, f"{name}^{{tree}}", log)
-    if not name or not tree:
+    if not name:
         raise UserError(
             f"{origin} is not the base of {target.name}\n"
             f"  wanted: a git tree with the tag {target.tag}, or with these files in its last commit:\n"
             + "".join(f"    {path} with the git blob id {blob}\n" for path, blob in target.blobs.items())
             + f"  or leave {target.variable}= out to use the embedded base"
         )
+    tree = git(own, "rev-parse", f"{name}^{{tree}}", log=log).output.strip()
     final = use_entry("bases", f"{target.name}-tree-{tree[:16]}.git")
 
     def make(part: Path) -> None:
@@ -154,9 +151,7 @@ def _made(target: Target, final: Path, make: Callable[[Path], None], origin: str
     if not final.exists():
         with step(f"taking the base from {origin}", log):
             publish(final, make_and_verify, SOURCE_TREE, "the base tree")
-    commit = resolve(final, "refs/tags/base^{commit}", log)
-    if commit is None:
-        raise UserError(f"{final} holds no base; delete it and run again")
+    commit = git(final, "rev-parse", "refs/tags/base^{commit}", log=log).output.strip()
     return BaseTree(target, final, commit, origin)
 
 

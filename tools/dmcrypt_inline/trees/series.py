@@ -40,9 +40,8 @@ FORMAT = ("--zero-commit", "--no-signature", "--abbrev=12")
 class Tree:
     """The base with the queue applied: a git repository. A kernel's has few files checked out before `check_out_all`.
 
-    `base` and `series` are the commits of the tags; `commits` has one id a patch,
-    in order, so commits[-1] == series when the queue is not empty. `queue_hash`
-    identifies the patches (sha256, hex); `origin` and `taken` are the base's.
+    `base` and `series` are the commits of the tags, `commits` those of the patches in order. `queue_hash` identifies
+    the patches (sha256, hex); `origin` and `taken` are the base's.
     """
 
     target: Target
@@ -114,8 +113,7 @@ def apply_series(target: Target, base: BaseTree, name: str = "tree") -> Tree:
 def snapshot(tree: Tree) -> str:
     """A commit of the tree's files as they are now; `tree.series` when the user has changed none of them.
 
-    The commit holds HEAD and all uncommitted and untracked files. It is in no branch, and the same files give the
-    same id. The user's index, branches and files stay as they are.
+    The commit holds HEAD and all uncommitted and untracked files. The user's index, branches and files stay.
     """
     log = log_dir(tree.target.name) / "tree.log"
     commit = _snapshot(tree.path, log)
