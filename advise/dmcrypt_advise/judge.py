@@ -287,11 +287,9 @@ def _with_commands(found: MappingFacts, verdict: Verdict) -> Verdict:
         reasons.append("the refresh removes --integrity-no-journal: add it to the command if you use it")
     if new.header is None and old.crypttab is None and not planning.manual_steps(found, old, new, verdict.flags):
         reasons.append(
-            "no header and no line of crypttab stores options of this mapping: change the program that opens it"
+            "no header and no line of crypttab stores options of the mapping: find the program that opens it"
         )
     if not planning.can_refresh(found):
-        reasons.append(
-            f"{found.mapping.kind or 'it'} cannot be refreshed: a change takes effect when it is opened again"
-        )
+        reasons.append(f"{found.mapping.kind or 'it'} cannot be refreshed: it changes when it is opened again")
     do = planning.commands(found, old, new, verdict.flags)
     return replace(verdict, do=do, undo=undo, reasons=tuple(reasons))
