@@ -20,7 +20,7 @@ from ..common.host import ensure_packages, enter_python_env, install_packages, p
 from ..common.paths import BUILD, build_dir
 from ..common.progress import say
 from ..guests.guest import open_shell
-from ..guests.machine import UNACCELERATED, Machine
+from ..guests.machine import UNACCELERATED
 from ..guests.runs import new_run
 from ..kernels.build import build_kernel, prepare_kernel
 from ..testing import package_guests
@@ -32,7 +32,7 @@ from ..testing.tools_tests import run_own_tests
 from ..trees.base import own_tree
 from ..trees.package import default_version
 from ..trees.series import Tree
-from ..trees.targets import CRYPTSETUP, DEFAULT, NATIVE, NATIVE_DEBUG, TARGETS, Target, get_target, top_of_stack
+from ..trees.targets import CRYPTSETUP, DEFAULT, NATIVE, TARGETS, Target, get_target, top_of_stack
 from .machines import machine_as_it_stands, make_machine, patched_cryptsetup, with_released, with_steps
 from .queue import packaged
 from .request import Request
@@ -80,23 +80,24 @@ def test(request: Request, exclude: str, failed: bool) -> int:
     targets = request.targets()
     # The tree of the uppermost queue of a stack contains those between it and the lowest.
     kernels = [
-        target
+        (target, target.tested)
         for target in targets
         if target.is_kernel and (request.target_name or not target.below or target == top_of_stack(target))
     ]
     long_term = [] if request.target_name else [target for target in TARGETS.values() if target.long_term]
+    kernels += [(target, NATIVE) for target in long_term]
     excluded = exclude.split()
 
     checks: Parts = {"tools_tests": run_own_tests, **_checks(targets, request, quick=True)}
     checks |= {f"mails_of_{target.name}": partial(_check_mails, target, request) for target in long_term}
-    if DEFAULT in {target.name for target in kernels}:  # its guests test cryptsetup too
+    if DEFAULT in {target.name for target, _ in kernels}:  # its guests test cryptsetup too
         checks["build_of_cryptsetup"] = partial(patched_cryptsetup, request)
     if not request.target_name:
         checks["package"] = lambda: packaged(request, default_version())
     guests: Parts = {
-        f"guest_tests_of_{target.name}": partial(_in_guests, target, request, excluded) for target in kernels
+        f"guest_tests_of_{target.name}": partial(_in_guests, target, flavour, request, excluded)
+        for target, flavour in kernels
     }
-    guests |= {f"regressions_of_{each.name}": partial(_regressions, each, request, excluded) for each in long_term}
     check_words([*checks, *guests, *kselftests(), *cryptsetup_tests()], excluded)
     wanted = [name for name in (*checks, *guests) if name not in excluded]
     if failed:
@@ -110,7 +111,7 @@ def test(request: Request, exclude: str, failed: bool) -> int:
     with ThreadPoolExecutor(1) as pool:
         _make_trees([*targets, *long_term], request)
         # The checks keep less than two CPUs busy, so the kernels are built at the same time.
-        building = pool.submit(_build_kernels, kernels, long_term, request) if guests else None
+        building = pool.submit(_build_kernels, kernels, request) if guests else None
         results = run_parts(checks, earlier)
         if building:
             building.exception()  # waits; the guest tests that need a kernel report why it was not built
@@ -119,11 +120,10 @@ def test(request: Request, exclude: str, failed: bool) -> int:
     return _close(total([each.counts for each in results]))
 
 
-def _build_kernels(targets: Sequence[Target], long_term: Sequence[Target], request: Request) -> None:
+def _build_kernels(kernels: Sequence[tuple[Target, str]], request: Request) -> None:
     """Build the kernels of make test; configure all of them first, because the checks wait for that."""
-    trees = [_kernel_of(each, request) or request.tree(each) for each in targets]
-    wanted = {tree.target.name: (tree, tree.target.tested) for tree in trees}
-    wanted |= {each.name: (request.tree(each), NATIVE) for each in long_term}
+    trees = [(_kernel_of(target, request) or request.tree(target), flavour) for target, flavour in kernels]
+    wanted = {tree.target.name: (tree, flavour) for tree, flavour in trees}
     for step in (prepare_kernel, build_kernel):
         for tree, flavour in wanted.values():
             step(tree, flavour)
@@ -173,17 +173,23 @@ def _queue(target: Target, request: Request, quick: bool = False) -> Queue:
     return Queue(target, partial(request.tree, target), quick, partial(_kernel_of, target, request))
 
 
-def _in_guests(target: Target, request: Request, excluded: Sequence[str]) -> Counts:
-    """Build what the guest tests of a target need, and run them."""
+def _in_guests(target: Target, flavour: str, request: Request, excluded: Sequence[str]) -> Counts:
+    """Build what the guest tests of a target need, and run them.
+
+    Each of the tests that find a defect of the base must fail there, and pass on the series.
+    """
     tree, kernel = request.tree(target), _kernel_of(target, request)
     if target.below:
-        machine = make_machine(request, tree, target.tested, ("series",), kernel_of=kernel)
+        machine = make_machine(request, tree, flavour, ("series",), kernel_of=kernel)
         return test_queue(machine, chosen(kselftests(), OF_SECTORS), excluded=excluded)
-    if target.defects:
-        machine = make_machine(request, tree, target.tested, ("base", "series"), kernel_of=kernel)
-        return _test_fixes(machine, target.defects, excluded, with_advice=True)
+    if defects := target.native_defects if flavour == NATIVE else target.defects:
+        finding = chosen(kselftests(), defects)
+        tests = [test for test in kselftests() if test in finding or group_of(test) == IN_TREE]
+        machine = make_machine(request, tree, flavour, ("base", "series"), kernel_of=kernel)
+        base = Mutant("base", tree.path, tuple(finding))
+        return test_queue(machine, tests, mutants=[base], with_advice=flavour == target.tested, excluded=excluded)
     mutants = sample(target)
-    machine = make_machine(request, tree, target.tested, ("base", "series"), mutants)
+    machine = make_machine(request, tree, flavour, ("base", "series"), mutants)
     if not own_tree(target, request.own, named=request.target_name is not None):
         machine = with_released(machine)
     cryptsetup = None
@@ -192,22 +198,6 @@ def _in_guests(target: Target, request: Request, excluded: Sequence[str]) -> Cou
     return test_queue(
         machine, kselftests(), mutants=mutants, cryptsetup=cryptsetup, with_advice=True, excluded=excluded
     )
-
-
-def _regressions(target: Target, request: Request, excluded: Sequence[str]) -> Counts:
-    """Test a long-term kernel: the tests of the tree, and those that find the defects of the base."""
-    machine = make_machine(request, request.tree(target), NATIVE, ("base", "series"))
-    return _test_fixes(machine, target.native_defects, excluded)
-
-
-def _test_fixes(
-    machine: Machine, found_by: Sequence[str], excluded: Sequence[str], *, with_advice: bool = False
-) -> Counts:
-    """Test a queue of fixes: each of the tests `found_by` must fail on the base, and pass on the series."""
-    finding = tuple(chosen(kselftests(), found_by))
-    tests = [test for test in kselftests() if test in finding or group_of(test) == IN_TREE]
-    base = Mutant("base", machine.tree.path, finding)
-    return test_queue(machine, tests, mutants=[base], with_advice=with_advice, excluded=excluded)
 
 
 def selftest(request: Request, *, quick: bool, variant: str, tests: str, exclude: str, failed: bool) -> int:
@@ -250,8 +240,7 @@ def shell(request: Request, variant: str) -> int:
 
 def _flavour(target: Target, request: Request) -> str:
     """The kernel for the kselftests: the debug kernel, or the User-Mode Linux with the most debug options."""
-    native = NATIVE_DEBUG if NATIVE_DEBUG in target.fragments else NATIVE
-    return native if request.accel == UNACCELERATED else "debug"
+    return target.tested if request.accel == UNACCELERATED else "debug"
 
 
 def soak(request: Request, minutes: int, seed: int) -> int:

@@ -117,9 +117,7 @@ def run_mutant(guests: Guests, module: Module, test: str) -> Outcome:
     out = guests.out / "-".join(filter(None, (module.name, file, case)))
     in_tree = group_of(test) == IN_TREE
     grace = CASE_GRACE if in_tree else GRACE
-    quiet = replace(
-        guests, out=out, on_line=None, grace=grace, env={"KTAP_FAIL_FAST": "1"}
-    )  # the first failure is enough
+    quiet = replace(guests, out=out, on_line=None, grace=grace, env={"KTAP_FAIL_FAST": "1"})
     try:
         result = quiet.run(module, file_of(test), SECONDS)
     except UserError as error:
