@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import re
 from pathlib import Path
@@ -54,8 +55,16 @@ def test_an_interrupted_measurement_removes_its_mappings_and_only_reads_the_disk
     monkeypatch.setattr(measuring, "RAM_DISK", tmp_path / "ram0")
     monkeypatch.setattr(measuring, "PAUSE", 0.01)
     system = machine("debian-12-laptop", tmp_path / "machine", {"6.1.119-1": "6.17.1-1"})
-    with pytest.raises(KeyboardInterrupt):
-        measuring.compare_flags(system, "nvme0n1p3_crypt", 1, lambda _: None)
+
+    def measure() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            measuring.compare_flags(system, "nvme0n1p3_crypt", 1, lambda _: None)
+
+    # A process of its own, as pytest's may have other threads, which get the signal that the main one blocks.
+    process = multiprocessing.get_context("fork").Process(target=measure)
+    process.start()
+    process.join()
+    assert process.exitcode == 0
     calls = log.read_text()
     created = TABLE.findall(calls)
     assert [(read_only, device, flags) for read_only, _, _, device, flags in created] == [
