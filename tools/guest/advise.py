@@ -40,7 +40,7 @@ FAST = ("--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000")
 AUDIT = Path("/proc/self/loginuid").exists()
 
 
-def run(*argv: str) -> str:
+def checked_output(*argv: str) -> str:
     """The output of a program, which must succeed."""
     done = subprocess.run(argv, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
@@ -73,13 +73,13 @@ def disk(mib: int = 32, **attributes: int) -> Iterator[str]:
 
 
 @contextmanager
-def opened(device: str, *options: str) -> Iterator[str]:
+def open_volume(device: str, *options: str) -> Iterator[str]:
     """The volume on a device, open as "volume"."""
-    run("cryptsetup", "open", "-q", "--key-file", str(PASSPHRASE), *options, device, "volume")
+    checked_output("cryptsetup", "open", "-q", "--key-file", str(PASSPHRASE), *options, device, "volume")
     try:
         yield device
     finally:
-        run("cryptsetup", "close", "volume")
+        checked_output("cryptsetup", "close", "volume")
 
 
 @contextmanager
@@ -89,7 +89,7 @@ def luks(*options: str, mib: int = 32, crypttab: str = "", open_with: Sequence[s
         luks_format(device, *options)
         line = f"volume {device} none luks,{crypttab}\n" if crypttab else ""
         CRYPTTAB.write_text(line)
-        with opened(device, *open_with):
+        with open_volume(device, *open_with):
             yield device
         same("crypttab", line, CRYPTTAB.read_text())
         CRYPTTAB.unlink()
@@ -97,7 +97,7 @@ def luks(*options: str, mib: int = 32, crypttab: str = "", open_with: Sequence[s
 
 def luks_format(device: str, *options: str) -> None:
     """Create a LUKS volume that opens quickly."""
-    run("cryptsetup", "luksFormat", "-q", *FAST, "--key-file", str(PASSPHRASE), *options, device)
+    checked_output("cryptsetup", "luksFormat", "-q", *FAST, "--key-file", str(PASSPHRASE), *options, device)
 
 
 @contextmanager
@@ -106,11 +106,11 @@ def table(cipher: str, *flags: str, **attributes: int) -> Iterator[str]:
     with disk(**attributes) as device:
         count = f"{len(flags)} {' '.join(flags)}" if flags else ""
         mapping = f"0 {32 * MIB} crypt {cipher} {'0' * 128} 0 {device} 0 {count}"
-        run("dmsetup", "create", "volume", "--table", mapping)
+        checked_output("dmsetup", "create", "volume", "--table", mapping)
         try:
             yield device
         finally:
-            run("dmsetup", "remove", "--retry", "volume")
+            checked_output("dmsetup", "remove", "--retry", "volume")
 
 
 def cryptd_table(*flags: str) -> AbstractContextManager[str]:
@@ -138,17 +138,17 @@ def expect(case: str, screen: str = "", **wanted: object) -> dict[str, Any]:
 
 def active() -> list[str]:
     """The optional arguments of the table."""
-    return run("dmsetup", "table", "volume").split()[9:]
+    return checked_output("dmsetup", "table", "volume").split()[9:]
 
 
 def stored(device: str) -> set[str]:
     """The flags in the LUKS2 header, spelled as in the table."""
-    dump = run("cryptsetup", "luksDump", "--dump-json-metadata", device)
+    dump = checked_output("cryptsetup", "luksDump", "--dump-json-metadata", device)
     return {flag.replace("-", "_") for flag in json.loads(dump)["config"].get("flags", [])}
 
 
 @dataclass(frozen=True)
-class Case:
+class AdviceCase:
     """A volume, the expected fields of its advice, a text of the screen, and the flags that --apply sets."""
 
     name: str
@@ -177,47 +177,47 @@ class Case:
 
 # The last cases change which driver serves xts(aes).
 CASES = [
-    Case(
+    AdviceCase(
         "luks2_stores_the_flags_and_keeps_discards",
         lambda: luks(*LUKS2, open_with=["--allow-discards"]),
         {"advice": "set", "flags": SAFE, "in_force": ["allow_discards"], "header": [], "status": 1},
         "may be lost at the next boot",
         SAFE,
     ),
-    Case(
+    AdviceCase(
         "luks1_gets_its_line_for_crypttab",
         lambda: luks("--type", "luks1", crypttab="discard", open_with=["--allow-discards"]),
         {"type": "LUKS1", "advice": "set", "flags": SAFE, "crypttab": ["allow_discards"], "conflicts": []},
         f"luks,discard,{','.join(SAFE).replace('_', '-')}",
         SAFE,
     ),
-    Case(
+    AdviceCase(
         "an_authenticated_volume_gets_only_flags_that_are_safe",
         lambda: luks(*LUKS2, "--integrity", "hmac-sha256", mib=64),
         {"advice": "set", "flags": [WRITE] if AUDIT else SAFE},
         applies=[WRITE] if AUDIT else SAFE,
     ),
-    Case(
+    AdviceCase(
         "the_diffuser_of_bitlocker_needs_a_fix",
         lambda: table("aes-cbc-elephant"),
         {"type": "", "advice": "get a kernel fix first"},
     ),
-    Case(
+    AdviceCase(
         "header_and_crypttab_in_conflict_are_reported",
         lambda: luks(*LUKS2, crypttab="discard", open_with=[f"--perf-{READ}"]),
         {"in_force": [READ], "next_boot": ["allow_discards"]},
         "stored nowhere for the next boot",
         SAFE,
     ),
-    Case("an_asynchronous_cipher_needs_a_fix", cryptd_table, {"advice": "get a kernel fix first", "flags": []}),
-    Case("an_asynchronous_cipher_must_lose_the_flag", lambda: cryptd_table(WRITE), {"advice": "take back"}),
+    AdviceCase("an_asynchronous_cipher_needs_a_fix", cryptd_table, {"advice": "get a kernel fix first", "flags": []}),
+    AdviceCase("an_asynchronous_cipher_must_lose_the_flag", lambda: cryptd_table(WRITE), {"advice": "take back"}),
 ]
-ZONED = Case(
+ZONED = AdviceCase(
     "a_zoned_disk_needs_one_flag",
     lambda: table("aes-xts-plain64", zoned=1, zone_size=4, zone_nr_conv=0),
     {"advice": "set", "flags": [READ], "in_force": [WRITE], "conflicts": []},
 )
-WITHOUT_FLAGS = Case(
+WITHOUT_FLAGS = AdviceCase(
     "a_kernel_without_the_flags_stays_as_it_is", lambda: luks(*LUKS2), {"advice": "leave", "status": 0}
 )
 
@@ -225,44 +225,44 @@ WITHOUT_FLAGS = Case(
 def small_sectors_on_a_disk_with_large_ones_are_changed() -> None:
     """The printed command changes the sector size of an open volume."""
     name = small_sectors_on_a_disk_with_large_ones_are_changed.__name__
-    run("modprobe", "scsi_debug", "dev_size_mb=32", "physblk_exp=3")
+    checked_output("modprobe", "scsi_debug", "dev_size_mb=32", "physblk_exp=3")
     try:
         [place] = Path("/sys/bus/pseudo/drivers/scsi_debug").glob("adapter0/host*/target*/*/block/*")
         device = f"/dev/{place.name}"
         luks_format(device, *LUKS2, "--sector-size", "512")
-        with opened(device):
+        with open_volume(device):
             fields = expect(name, advice="set", flags=SAFE)
             [command] = re.findall(r"cryptsetup .*--active-name volume", " ".join(fields["sectors"]))
-            run(*command.split(), "-q", "--key-file", str(PASSPHRASE), *FAST)
+            checked_output(*command.split(), "-q", "--key-file", str(PASSPHRASE), *FAST)
             expect(name, sectors=[])
     finally:
-        run("modprobe", "-r", "scsi_debug")
+        checked_output("modprobe", "-r", "scsi_debug")
 
 
 def measuring_removes_what_it_created() -> None:
     """Once to the end, once with an interrupt."""
     with luks(*LUKS2):
-        before = run("dmsetup", "table")
+        before = checked_output("dmsetup", "table")
         status, output, errors = advise("--measure", "volume", "--seconds", "10")
         (RESULTS / "measured.txt").write_text(output)
         same("status and errors", (0, ""), (status, errors))
         same("results", 4, len(re.findall(r"with no_\w+: (faster|slower|cannot tell)", output)))
-        same("mappings", before, run("dmsetup", "table"))
+        same("mappings", before, checked_output("dmsetup", "table"))
         if (child := os.fork()) == 0:
             os._exit(advise("--measure", "volume", "--seconds", "600")[0])
-        while run("dmsetup", "table").count("\n") < before.count("\n") + 4:
+        while checked_output("dmsetup", "table").count("\n") < before.count("\n") + 4:
             same("ended too early", (0, 0), os.waitpid(child, os.WNOHANG))
             time.sleep(0.1)
         time.sleep(1)
         os.kill(child, signal.SIGINT)
         same("exit status", 130, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-        same("mappings", before, run("dmsetup", "table"))
+        same("mappings", before, checked_output("dmsetup", "table"))
         same("RAM disk", False, Path("/sys/module/brd").exists())
 
 
 def all_tests() -> dict[str, Callable[[], None]]:
     """The tests by name, in order."""
-    [version] = re.findall(r"^crypt +v1\.(\d+)", run("dmsetup", "targets"), re.MULTILINE)
+    [version] = re.findall(r"^crypt +v1\.(\d+)", checked_output("dmsetup", "targets"), re.MULTILINE)
     if int(version) < 22:
         return {WITHOUT_FLAGS.name: WITHOUT_FLAGS.test}
     functions = (small_sectors_on_a_disk_with_large_ones_are_changed, measuring_removes_what_it_created)

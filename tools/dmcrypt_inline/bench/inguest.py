@@ -130,22 +130,22 @@ def opened(device: str) -> Iterator[str]:
     kind, *settings = device.split()
     if kind == BRD:
         call("modprobe", "brd", "rd_nr=1", f"rd_size={SIZE >> 10}")
-        yield filled("/dev/ram0")
+        yield fill_device("/dev/ram0")
         call("rmmod", "brd")
     elif kind == "null_blk":
         place = Path("/sys/kernel/config/nullb") / NAME
         call("modprobe", "null_blk", "nr_devices=0")
-        yield filled(_null_blk(place, dict(setting.split("=") for setting in settings)))
+        yield fill_device(_null_blk(place, dict(setting.split("=") for setting in settings)))
         (place / "power").write_text("0")
         place.rmdir()
     else:
         name, attribute = DISKS[kind]
         if (Path("/sys/block") / name / attribute).read_text().strip() != SERIAL:
             raise MeasuringError(f"/dev/{name} is not the disk that was made for measuring")
-        yield filled(f"/dev/{name}")
+        yield fill_device(f"/dev/{name}")
 
 
-def filled(node: str) -> str:
+def fill_device(node: str) -> str:
     """The node again, once every page of the device is written: the first write of a RAM disk's page is slower."""
     call("dd", "if=/dev/zero", f"of={node}", "bs=1M", f"count={SIZE >> 20}", "conv=fsync", "status=none")
     return node

@@ -16,7 +16,7 @@ from pathlib import Path
 from ..common.errors import UserError
 from ..common.paths import TOOLS, build_dir
 from ..common.progress import say
-from ..guests.environment import environment, write
+from ..guests.environment import environment, write_environment
 from ..guests.guest import COUNTED, run_guest
 from ..guests.machine import Machine
 from ..guests.runs import new_run
@@ -83,7 +83,7 @@ def measure(machine: Machine, plan: Plan, name: str) -> Path:
         "skipped": json.loads((result.results / "skipped.json").read_text()),
         "samples": samples,
     }
-    path = write(out / RESULTS, environment(machine, accel), found)
+    path = write_environment(out / RESULTS, environment(machine, accel), found)
     say(f"{len(samples)} samples in {seconds} s; results: {path}")
     return path
 

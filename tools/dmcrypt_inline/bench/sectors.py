@@ -14,7 +14,7 @@ from pathlib import Path
 from ..common.errors import UserError
 from ..common.paths import TOOLS, build_dir
 from ..common.progress import say
-from ..guests.environment import CPUINFO, environment, write
+from ..guests.environment import CPUINFO, environment, write_environment
 from ..guests.guest import run_guest
 from ..guests.machine import UNACCELERATED, Machine
 from ..guests.runs import new_run
@@ -132,7 +132,7 @@ def measure_sectors(machine: Machine, drivers: Mapping[str, str], plan: SectorsP
         "measuring": [path.name for path in target.measured_patches],
         "cells": cells,
     }
-    return write(out / RESULTS, environment(machine, UNACCELERATED), content)
+    return write_environment(out / RESULTS, environment(machine, UNACCELERATED), content)
 
 
 def _boot(

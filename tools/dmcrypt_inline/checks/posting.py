@@ -75,7 +75,7 @@ def _patch_mails(queue: Queue) -> None:
         send: list[str | Path] = ["git", "send-email", "--dry-run", "--no-thread", "--confirm=never", "--from", SENDER]
         posting = Posting(SENDER, ("Tested-by: " + SENDER,))
         for thread in outbox.threads(tree):
-            mails = outbox.write(tree, thread, posting, place.parent / thread.directory)
+            mails = outbox.write_mails(tree, thread, posting, place.parent / thread.directory)
             patches = mails[-len(thread.patches) :]
             if queue.target.is_kernel:
                 checkpatch(queue, patches)

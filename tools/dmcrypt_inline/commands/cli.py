@@ -158,8 +158,8 @@ STAGES = {
         testing.package_test, "that package on encrypted Debian systems, as root", (LINUX, JOBS, SYSTEMS)
     ),
     "cache": Stage(caching.cache, "list the cache; PRUNE=30: remove what 30 days have not used", (PRUNE,)),
-    "list": Stage(listing.show, "targets, tests, mutants, checks, plans and settings"),
-    "packages": Stage(listing.packages, "the packages that the tools need, for three distributions"),
+    "list": Stage(listing.list_names, "targets, tests, mutants, checks, plans and settings"),
+    "packages": Stage(listing.list_packages, "the packages that the tools need, for three distributions"),
     "figures": Stage(
         measuring.figures,
         "print the tables of the newest measurement as Markdown",

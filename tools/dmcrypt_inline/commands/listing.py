@@ -17,7 +17,7 @@ from ..common.host import GROUPS, install_commands, is_installed
 from ..common.jobs import jobs
 from ..common.progress import say
 from ..testing.files import cryptsetup_tests, kselftests
-from ..testing.mutants import mutants
+from ..testing.mutants import all_mutants
 from ..testing.package_guests import SCENARIOS
 from ..trees.series import parse_series
 from ..trees.targets import TARGETS
@@ -27,7 +27,7 @@ from .request import Request
 WIDTH = 100  # columns
 
 
-def show(request: Request) -> int:
+def list_names(request: Request) -> int:
     """Print the names that options take, and the settings."""
     settings = read_settings()
     say("settings (the file `settings` in the checkout):")
@@ -42,7 +42,7 @@ def show(request: Request) -> int:
     for suite, group in groupby(tests, key=lambda each: each[0]):
         _names(f"tests of {suite} (make selftest TEST=)", (name for _, _, name in group))
     kernels = [target for target in TARGETS.values() if target.is_kernel]
-    _names("mutants (make mutants TEST=)", (each.name for target in kernels for each in mutants(target)))
+    _names("mutants (make mutants TEST=)", (each.name for target in kernels for each in all_mutants(target)))
     checks = source_checks(Path(), Path())
     for target in TARGETS.values():
         checks += queue_checks(Queue(target, partial(request.tree, target)), Path())
@@ -60,7 +60,7 @@ def _names(title: str, names: Iterable[str]) -> None:
     say(textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
 
 
-def packages(request: Request) -> int:
+def list_packages(request: Request) -> int:
     """Print the packages that the tools need, and what is missing here."""
     names = dict.fromkeys(name for group in GROUPS.values() for name in group)
     say(install_commands(names))

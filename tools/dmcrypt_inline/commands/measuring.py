@@ -39,7 +39,7 @@ def demo(request: Request) -> int:
     _show(machine, patched_cryptsetup(request))
     say("== Throughput: RAM disk, null cipher, 4k, one job")
     path = measure(machine, get_plan("quick", DEMO_ROUNDS), "demo")
-    say(f"\n{pages.text(path)}\n")
+    say(f"\n{pages.page_text(path)}\n")
     return pages.write_report(path)
 
 
@@ -76,7 +76,7 @@ def bench(request: Request, *, plan: str, rounds: int | None, variants: Sequence
         machine = with_steps(machine)
     built = {name: build_variant(machine.kernel, made, made.series, name, driver=path) for name, path in given.items()}
     path = measure(replace(machine, modules={**machine.modules, **built}), wanted, plan)
-    say(pages.text(path))
+    say(pages.page_text(path))
     say(f"the same with charts: make report RESULTS={path}")
     return 0
 
@@ -105,19 +105,19 @@ def bench_sectors(request: Request, name: str, rounds: int | None, given: Mappin
     # All queues of a stack are measured on the kernel of the uppermost queue.
     machine = Machine(made, build_kernel(request.tree(top_of_stack(target)), MEASURED), {}, request.accel)
     path = sectors.measure_sectors(machine, drivers, plan, name)
-    say(pages.text(path))
+    say(pages.page_text(path))
     say(f"the same with charts: make report RESULTS={path}")
     return 0
 
 
 def report(request: Request, results: Path | None) -> int:
     """Write the page of the results named, or of the target's last benchmark."""
-    results = results or pages.newest(request.kernel_target().name)
+    results = results or pages.newest_results(request.kernel_target().name)
     enter_python_env()
     return pages.write_report(results)
 
 
 def figures(request: Request, results: Path | None) -> int:
     """Print the tables of the results named, or of the target's last benchmark."""
-    say(pages.text(results or pages.newest(request.kernel_target().name)))
+    say(pages.page_text(results or pages.newest_results(request.kernel_target().name)))
     return 0

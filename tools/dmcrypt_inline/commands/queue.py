@@ -76,7 +76,7 @@ def outbox(request: Request, sign: str, trailers: Sequence[str], version: int) -
     log = log_dir(target.name) / "outbox.log"
     for thread in outbox_stage.threads(applied):
         out = build_dir(target.name) / thread.directory
-        mails = outbox_stage.write(applied, thread, posting, out)
+        mails = outbox_stage.write_mails(applied, thread, posting, out)
         say(f"{len(mails)} mails in {out}; their headers name the recipients")
     if not outbox_stage.base_commit_of(applied, log):
         say(f"no base-commit: give {target.variable}= a git tree that has the tag {target.tag}, or its files")

@@ -110,7 +110,7 @@ def is_installed(name: str) -> bool:
     return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), *MORE_PATHS])) is not None
 
 
-def packages(names: Iterable[str], distribution: str = "Debian") -> list[str]:
+def packages_of(names: Iterable[str], distribution: str = "Debian") -> list[str]:
     """The packages of a distribution (one of DISTRIBUTIONS) that have what these names stand for."""
     number = list(DISTRIBUTIONS).index(distribution)
     return sorted({PACKAGES.get(name, (name,) * len(DISTRIBUTIONS))[number] for name in names} - {""})
@@ -121,8 +121,8 @@ def install_commands(names: Iterable[str]) -> str:
     wanted = list(names)
     lines = []
     for each, command in DISTRIBUTIONS.items():
-        lines.append(f"  {each}: {command} {' '.join(packages(wanted, each))}")
-        lines += [f"    not packaged: {name}" for name in wanted if not packages([name], each)]
+        lines.append(f"  {each}: {command} {' '.join(packages_of(wanted, each))}")
+        lines += [f"    not packaged: {name}" for name in wanted if not packages_of([name], each)]
     return "\n".join(lines)
 
 
@@ -135,10 +135,10 @@ def install_packages(*groups: str) -> list[str]:
     sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]  # never asks for a password
     if not missing or not shutil.which("apt-get") or not _succeeds([*sudo, "true"]):
         return missing
-    say(f"installing: {' '.join(packages(missing))}")
+    say(f"installing: {' '.join(packages_of(missing))}")
     log = BUILD / "host.log"
     apt = [*sudo, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
-    install = [*apt, "install", "-y", "-q", "--no-install-recommends", *packages(missing)]
+    install = [*apt, "install", "-y", "-q", "--no-install-recommends", *packages_of(missing)]
     try:
         with step("installing packages", log):
             if run(install, log=log, timeout=1800, check=False).returncode != 0:

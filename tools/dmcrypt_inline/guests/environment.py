@@ -63,7 +63,7 @@ def cpu_model(cpuinfo: str) -> str:
     return found[1] if found else platform.machine()
 
 
-def write(path: Path, where: Mapping[str, object], content: Mapping[str, object]) -> Path:
+def write_environment(path: Path, where: Mapping[str, object], content: Mapping[str, object]) -> Path:
     """Write `content` and its environment to `path`, and return the path. An interrupted run writes no file."""
     fresh = path.with_name(f".{path.name}.part")
     fresh.write_text(json.dumps({"environment": where, **content}, indent=1) + "\n")

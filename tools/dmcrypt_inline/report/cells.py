@@ -110,7 +110,7 @@ class Group:
         return compare(self.cells[name].values(metric), self.cells[reference].values(metric), by)
 
 
-def groups(results: Results) -> list[Group]:
+def cell_groups(results: Results) -> list[Group]:
     """All groups in the order of the run, their cells in the order of the first round."""
     found: dict[tuple[str, str, str], Group] = {}
     for sample in results["samples"]:

@@ -19,7 +19,7 @@ TEMPLATE = TOOLS / "report" / "report.html"
 HASH = 12  # digits that a page shows of a hash; the results file has all
 
 
-def newest(target: str) -> Path:
+def newest_results(target: str) -> Path:
     """The results of the target's last benchmark. Raises UserError when there are none."""
     found = (run / RESULTS for run in kept_runs(build_dir(target), STAGE))
     last = next((path for path in found if path.is_file()), None)
@@ -58,7 +58,7 @@ def page(results: Results) -> str:
     )
 
 
-def text(path: Path) -> str:
+def page_text(path: Path) -> str:
     """The tables that compare, as Markdown."""
     results = read_results(path)
     notes, found = _content(results)

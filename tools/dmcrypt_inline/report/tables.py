@@ -70,7 +70,7 @@ def difference(found: Comparison | None) -> str:
     return figure(found.median) + interval
 
 
-def filled(table: Table) -> Table:
+def without_empty_columns(table: Table) -> Table:
     """The table without the columns that say nothing in any row."""
     kept = [place for place in range(len(table.columns)) if any(row[place] not in ("", "-") for row in table.rows)]
     rows = [[row[place] for place in kept] for row in table.rows]

@@ -7,8 +7,8 @@ from functools import partial
 
 from ..bench.inguest import RAW
 from . import charts
-from .cells import BASELINE, CPU, P50, P99, P999, THROUGHPUT, Group, Metric, Results, by_setting, groups
-from .tables import Chart, Section, Table, difference, figure, filled, quartiles, ratio
+from .cells import BASELINE, CPU, P50, P99, P999, THROUGHPUT, Group, Metric, Results, by_setting, cell_groups
+from .tables import Chart, Section, Table, difference, figure, quartiles, ratio, without_empty_columns
 
 # The title of each workload, its origin, and the metrics that decide it.
 WORKLOADS: Mapping[str, tuple[str, str, Sequence[Metric]]] = {
@@ -37,7 +37,7 @@ COLOURS = {RAW: charts.GREY, "base": charts.colour(1), "series": charts.colour(0
 
 def sections(results: Results) -> list[Section]:
     """A section for each workload that was measured."""
-    found = groups(results)
+    found = cell_groups(results)
     return [
         _section(name, [group for group in found if group.workload == name])
         for name in dict.fromkeys(group.workload for group in found)
@@ -88,7 +88,7 @@ def _compared(of: list[Group], caption: str, text: Callable[[Group, str], str]) 
     if single:
         names = _names(single)
         rows = [[each.setting, *(text(each, name) if name in each.cells else "-" for name in names)] for each in single]
-        tables.append(filled(Table(f"{caption}; {single[0].load}", ["", *names], rows)))
+        tables.append(without_empty_columns(Table(f"{caption}; {single[0].load}", ["", *names], rows)))
     said = [
         Table(table.caption, table.columns, [row for row in table.rows if set(row[1:]) - {"-"}]) for table in tables
     ]
@@ -113,7 +113,7 @@ def _detail(setting: str, of: list[Group]) -> Table:
         for group in of
         for name, cell in group.cells.items()
     ]
-    return filled(Table(f"All figures; {setting}", columns, rows, detail=True))
+    return without_empty_columns(Table(f"All figures; {setting}", columns, rows, detail=True))
 
 
 def _charts(of: list[Group], metric: Metric) -> list[Chart]:

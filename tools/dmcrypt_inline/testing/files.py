@@ -19,7 +19,7 @@ CRYPTSETUP, WITHOUT_QUEUE = "cryptsetup", "cryptsetup_on_base"  # tests of crypt
 IN_TREE_ARGUMENTS = ("cryptd.cryptd_max_cpu_qlen=1000",)
 
 
-def names(group: str) -> list[str]:
+def test_names(group: str) -> list[str]:
     """The test files of a group, as 'group/name', in the order in which they run."""
     found = sorted((TESTS / group).glob("*.sh"))
     return [f"{group}/{path.stem}" for path in found if os.access(path, os.X_OK)]
@@ -27,12 +27,12 @@ def names(group: str) -> list[str]:
 
 def kselftests() -> list[str]:
     """The tests of the driver, as 'group/name'."""
-    return [name for group in KSELFTESTS for name in names(group)]
+    return [name for group in KSELFTESTS for name in test_names(group)]
 
 
 def cryptsetup_tests() -> list[str]:
     """The tests of cryptsetup, as 'group/name'."""
-    return [*names(CRYPTSETUP), *names(WITHOUT_QUEUE)]
+    return [*test_names(CRYPTSETUP), *test_names(WITHOUT_QUEUE)]
 
 
 def group_of(test: str) -> str:

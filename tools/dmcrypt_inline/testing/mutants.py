@@ -42,7 +42,7 @@ class Mutant:
         return tuple(test for test in self.tests if is_named(test, words) or is_named(file_of(test), words))
 
 
-def mutants(target: Target) -> list[Mutant]:
+def all_mutants(target: Target) -> list[Mutant]:
     """All mutants of a target.
 
     A stacked queue also has the mutants of the queues below; its own replaces one of the same name.
@@ -79,7 +79,7 @@ def named(target: Target, wanted: Sequence[str]) -> list[Mutant]:
 
     Raises UserError for an unknown word.
     """
-    known = mutants(target)
+    known = all_mutants(target)
     for word in wanted:
         if not any(mutant.named([word]) for mutant in known):
             listed = "\n".join(f"    {mutant.name}: {', '.join(mutant.tests)}" for mutant in known)
@@ -105,7 +105,7 @@ def file_of(test: str) -> str:
 
 def sample(target: Target) -> list[Mutant]:
     """A few mutants that need no debug kernel, each with one test, and each with another test."""
-    by_test = {mutant.tests[0]: mutant for mutant in reversed(without_debug_kernel(mutants(target)))}
+    by_test = {mutant.tests[0]: mutant for mutant in reversed(without_debug_kernel(all_mutants(target)))}
     found = [replace(mutant, tests=(test,)) for test, mutant in sorted(by_test.items())]
     return found[:: max(1, len(found) // SAMPLE)][:SAMPLE]
 

@@ -153,7 +153,7 @@ def _run(name: str, system: str, boots: Sequence[Boot], package: Path) -> Counts
         with step(f"{name}, boot {number}: {boot.steps}", place / f"{number}.console"):
             output = _boot(place, number, boot, package)
             console = (place / f"{number}.console").read_text(errors="replace")
-            counted.append(judge(f"{name}, boot {number}", boot, output, console))
+            counted.append(judge_boot(f"{name}, boot {number}", boot, output, console))
         if counted[-1].failed:
             say(f"  output: {place / f'{number}.output'}")
             break
@@ -163,7 +163,7 @@ def _run(name: str, system: str, boots: Sequence[Boot], package: Path) -> Counts
     return total(counted)
 
 
-def judge(title: str, boot: Boot, output: str, console: str) -> Counts:
+def judge_boot(title: str, boot: Boot, output: str, console: str) -> Counts:
     """Print and count the cases of a boot: those of its steps, and one for each step that did not end as it must.
 
     The cases of a kselftest count, too. `output` is that of package.sh, `console` the kernel's.
@@ -194,7 +194,7 @@ def judge(title: str, boot: Boot, output: str, console: str) -> Counts:
 def _boot(place: Path, number: int, boot: Boot, package: Path) -> str:
     """Start the machine once; return the output of its steps."""
     log, disk = place / "log", place / "boot.img"
-    kernel = newest(run(["debugfs", "-R", "ls -p /", disk], log=log, timeout=60).output, boot.kernel)
+    kernel = newest_kernel(run(["debugfs", "-R", "ls -p /", disk], log=log, timeout=60).output, boot.kernel)
     for source, name in ((f"/vmlinuz-{kernel}", "kernel"), (f"/initrd.img-{kernel}", "initramfs")):
         run(["debugfs", "-R", f"dump {source} {place / name}", disk], log=log, timeout=60)
     (place / "steps").write_text(boot.steps)
@@ -266,7 +266,7 @@ def answer(keys: Path, screen: Path) -> None:
             pass
 
 
-def newest(listing: str, start: str) -> str:
+def newest_kernel(listing: str, start: str) -> str:
     """The newest kernel with an initramfs in a /boot, as `debugfs -R "ls -p /"` lists it; its name begins with `start`.
 
     Raises UserError when there is none.

@@ -51,7 +51,7 @@ MASKED = (
 
 
 @dataclass(frozen=True)
-class System:
+class DebianSystem:
     """A Debian release; `packages` make its initramfs, and Secure Boot possible.
 
     `arriving`: suites whose kernels the system has downloaded, and not installed.
@@ -67,15 +67,15 @@ INITRAMFS_TOOLS = ("cryptsetup-initramfs", "initramfs-tools")
 SYSTEMS = {
     system.name: system
     for system in (
-        System("trixie", "trixie", INITRAMFS_TOOLS, ("trixie-security", "trixie-backports")),
-        System("trixie-dracut", "trixie", ("dracut", "systemd-cryptsetup")),
-        System("trixie-secure", "trixie", (*INITRAMFS_TOOLS, *SECURE_BOOT), ("trixie-backports",)),
-        System("bookworm", "bookworm", INITRAMFS_TOOLS),
+        DebianSystem("trixie", "trixie", INITRAMFS_TOOLS, ("trixie-security", "trixie-backports")),
+        DebianSystem("trixie-dracut", "trixie", ("dracut", "systemd-cryptsetup")),
+        DebianSystem("trixie-secure", "trixie", (*INITRAMFS_TOOLS, *SECURE_BOOT), ("trixie-backports",)),
+        DebianSystem("bookworm", "bookworm", INITRAMFS_TOOLS),
     )
 }
 
 
-def make_disks(system: System, log: Path) -> Path:
+def make_disks(system: DebianSystem, log: Path) -> Path:
     """Make the disks of a system once, as root; return their directory: root.img, boot.img, esp/ for Secure Boot."""
     if os.geteuid() != 0:
         raise UserError("make package-test needs root: it makes its disks with debootstrap and chroot")
@@ -87,7 +87,7 @@ def make_disks(system: System, log: Path) -> Path:
     return final
 
 
-def _make(system: System, part: Path, log: Path) -> None:
+def _make(system: DebianSystem, part: Path, log: Path) -> None:
     root = part / "root"
     # debootstrap verifies signatures and checksums.
     minimal = ("--variant=minbase", f"--keyring={KEYRING}", f"--include={','.join(COMMON)}")

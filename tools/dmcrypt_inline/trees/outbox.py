@@ -74,7 +74,7 @@ def threads(tree: Tree) -> list[Thread]:
     return [*found, Thread("outbox-selftests", None, tests, between, tree.series)] if tests else found
 
 
-def write(tree: Tree, thread: Thread, posting: Posting, out: Path) -> list[Path]:
+def write_mails(tree: Tree, thread: Thread, posting: Posting, out: Path) -> list[Path]:
     """Write the thread's mails, as git format-patch makes them, into `out`; returns them in their order.
 
     Another directory there keeps the mails of earlier runs.

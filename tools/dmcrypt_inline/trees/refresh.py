@@ -45,7 +45,7 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
     if resolve(path, f"{tree.series}^{{tree}}", log) != resolve(path, f"{head}^{{tree}}", log):
         raise UserError(f"the written queue does not make the tree of your commits, which are {kept} in {path}")
     if target.adds_selftests and selftests.differences(tree):
-        selftests.refresh(tree)
+        selftests.refresh_patch(tree)
         apply_series(target, base)  # the next refresh wants the tree of these files
     now = read_series(target)
     done = [f"written: {selftests.SELFTESTS}"] if edited else []

@@ -55,14 +55,14 @@ def differences(tree: Tree) -> list[str]:
 
 
 def refreshed(tree: Tree) -> list[str]:
-    """Call `refresh` where there is a difference; returns the report, line by line."""
+    """Call `refresh_patch` where there is a difference; returns the report, line by line."""
     found = differences(tree)
     if not found:
         return [f"the queue of {tree.target.name} has the files of selftests/dm-crypt as they are"]
-    return [f"{refresh(tree)} written:", *(f"  {line}" for line in found)]
+    return [f"{refresh_patch(tree)} written:", *(f"  {line}" for line in found)]
 
 
-def refresh(tree: Tree) -> Path:
+def refresh_patch(tree: Tree) -> Path:
     """Write the files of the directory into the patch that adds them, the last of the queue; returns its path.
 
     Its message, author and date stay. Raises UserError when the last patch adds no selftests.

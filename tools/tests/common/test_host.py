@@ -96,7 +96,7 @@ def test_what_is_installed(name: str, expected: bool) -> None:
 def test_each_group_names_packages() -> None:
     names = {name for group in host.GROUPS.values() for name in group}
     assert set(host.PACKAGES) | set(host.FILES) <= names
-    assert all(host.packages([name]) for name in names)
+    assert all(host.packages_of([name]) for name in names)
 
 
 def test_every_python_package_has_an_exact_version() -> None:

@@ -138,7 +138,7 @@ def test_a_stacked_queue_has_the_mutants_below_and_its_own_instead(give_mutants:
     stacked = get_target("linux-7.3-sectors")
     give_mutants(stacked.below, one="c", two="c")
     give_mutants(stacked.name, two="c", three="c")
-    found = {mutant.name: mutant.patch.parent.name for mutant in mutants.mutants(stacked)}
+    found = {mutant.name: mutant.patch.parent.name for mutant in mutants.all_mutants(stacked)}
     assert found == {"one": stacked.below, "two": stacked.name, "three": stacked.name}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from dmcrypt_inline.common.counts import Counts
 from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.testing.package_guests import SECURE_BOOT, Boot, judge, newest, set_secure_boot
+from dmcrypt_inline.testing.package_guests import SECURE_BOOT, Boot, judge_boot, newest_kernel, set_secure_boot
 
 LISTING = "/2/040755/0/0/./4096/\n" + "".join(
     f"/12/100644/0/0/{name}/1/\n"
@@ -50,13 +50,13 @@ REJECTS = "Loading of module with unavailable key is rejected\nreboot\n"
     ],
 )
 def test_the_cases_of_a_boot(steps: str, said: str, console: str, counts: tuple[int, int, int]) -> None:
-    assert judge("a test", Boot(steps), said, console) == Counts(*counts)
+    assert judge_boot("a test", Boot(steps), said, console) == Counts(*counts)
 
 
 def test_the_newest_kernel_with_an_initramfs_is_started() -> None:
-    assert newest(LISTING, "") == "6.12.118"
+    assert newest_kernel(LISTING, "") == "6.12.118"
     with pytest.raises(UserError):
-        newest(LISTING, "7.3")
+        newest_kernel(LISTING, "7.3")
 
 
 @pytest.mark.parametrize("on", [False, True])

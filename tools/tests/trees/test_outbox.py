@@ -47,7 +47,7 @@ def edited(tree: Tree, old: str, new: str) -> Tree:
 
 
 def written(tree: Tree, out: Path, posting: Posting) -> list[Message]:
-    mails = outbox.write(tree, outbox.threads(tree)[0], posting, out)
+    mails = outbox.write_mails(tree, outbox.threads(tree)[0], posting, out)
     assert mails == sorted(mails)
     return [message_from_string(path.read_text().partition("\n")[2]) for path in mails]
 
@@ -94,7 +94,7 @@ def test_a_later_version_and_a_long_term_kernel_say_so(tree: Tree, tmp_path: Pat
 
 def test_git_am_takes_the_mails(tree: Tree, tmp_path: Path) -> None:
     sender = "Ünal Ö'Brien, Jr <sender@host.example>"
-    _, patch = outbox.write(tree, outbox.threads(tree)[0], Posting(sender), tmp_path / "outbox")
+    _, patch = outbox.write_mails(tree, outbox.threads(tree)[0], Posting(sender), tmp_path / "outbox")
     repo = git_tree(tmp_path / "other", None)
     git(repo, "am", "-q", str(patch))
     assert (repo / SOURCE).read_text() == AFTER
@@ -120,9 +120,9 @@ def test_a_posting_that_no_mail_can_have_is_refused(sender: str, trailer: str) -
 def test_an_edited_mail_is_not_lost(tree: Tree, tmp_path: Path) -> None:
     [thread] = outbox.threads(tree)
     for number in (1, 2):
-        cover, _ = outbox.write(tree, thread, Posting(SENDER), tmp_path / "outbox")
+        cover, _ = outbox.write_mails(tree, thread, Posting(SENDER), tmp_path / "outbox")
         cover.write_text(f"edited {number}\n")
-    outbox.write(tree, thread, Posting(SENDER), tmp_path / "outbox")
+    outbox.write_mails(tree, thread, Posting(SENDER), tmp_path / "outbox")
     assert [(tmp_path / f"outbox.{n}" / cover.name).read_text() for n in (1, 2)] == ["edited 1\n", "edited 2\n"]
     assert len(list((tmp_path / "outbox").iterdir())) == 2
 
