@@ -38,6 +38,7 @@ from .queue import packaged
 from .request import Request
 
 Parts = dict[str, Callable[[], object]]
+ChecksIn = Callable[[Path], list[Check]]  # from the Python environment
 SOAK = "functional/soak"
 # make test runs these on a stacked queue, which changes how sectors are encrypted; the queue below had the others.
 OF_SECTORS = (
@@ -55,24 +56,18 @@ OF_SECTORS = (
 def check(request: Request, only: str) -> int:
     """Run the checks that need no guest; status 1 when one failed."""
     targets, wanted = request.targets(), only.split()
-    if unknown := sorted({*wanted} - {each.name for each in _every_check(targets, request, Path())}):
+    groups = _checks(targets, request)
+    known = {each.name for checks in groups.values() for each in checks(Path())}
+    if unknown := sorted({*wanted} - known):
         raise UserError(f"there is no check {', '.join(unknown)} for these targets; make list shows all")
     builds = {"build" if target.is_kernel else "cryptsetup" for target in targets}
     install_packages("base", "check", "coccinelle", "slow", *builds)
     if wanted:
-        every = _every_check(targets, request, python_env())
+        every = [each for checks in groups.values() for each in checks(python_env())]
         return _close(run_checks([each for each in every if each.name in wanted]))
     _make_trees(targets, request)
-    results = run_parts(_checks(targets, request, quick=False), {})
+    results = run_parts({name: partial(_run_checks, checks) for name, checks in groups.items()}, {})
     return _close(total([each.counts for each in results]))
-
-
-def _every_check(targets: Sequence[Target], request: Request, env: Path) -> list[Check]:
-    """All checks of the sources and of each queue. `env` is the Python environment."""
-    checks = source_checks(env, BUILD / "check.log")
-    for target in targets:
-        checks += queue_checks(_queue(target, request), env)
-    return checks
 
 
 def test(request: Request, exclude: str, failed: bool) -> int:
@@ -88,8 +83,10 @@ def test(request: Request, exclude: str, failed: bool) -> int:
     kernels += [(target, NATIVE) for target in long_term]
     excluded = exclude.split()
 
-    checks: Parts = {"tools_tests": run_own_tests, **_checks(targets, request, quick=True)}
-    checks |= {f"mails_of_{target.name}": partial(_check_mails, target, request) for target in long_term}
+    groups = _checks(targets, request, quick=True)
+    groups |= {f"mails_of_{target.name}": partial(_checks_of_mails, target, request) for target in long_term}
+    checks: Parts = {"tools_tests": run_own_tests}
+    checks |= {name: partial(_run_checks, group, quick=True) for name, group in groups.items()}
     if DEFAULT in {target.name for target, _ in kernels}:  # its guests test cryptsetup too
         checks["build_of_cryptsetup"] = partial(patched_cryptsetup, request)
     if not request.target_name:
@@ -140,16 +137,18 @@ def _kernel_of(target: Target, request: Request) -> Tree | None:
     return None
 
 
-def _checks(targets: Sequence[Target], request: Request, *, quick: bool) -> Parts:
-    """The checks of the sources, then those of each queue; without the slow ones if `quick`."""
-    parts: Parts = {"source_checks": _check_sources}
-    return parts | {f"checks_of_{target.name}": partial(_check, target, request, quick) for target in targets}
-
-
-def _check_sources() -> Counts:
+def _checks(targets: Sequence[Target], request: Request, *, quick: bool = False) -> dict[str, ChecksIn]:
+    """The checks of the sources, then those of each queue; only what make test checks if `quick`."""
     log = BUILD / "check.log"
     log.unlink(missing_ok=True)
-    return run_checks(source_checks(python_env(), log))
+    groups: dict[str, ChecksIn] = {"source_checks": partial(source_checks, log=log)}
+    return groups | {
+        f"checks_of_{target.name}": partial(queue_checks, _queue(target, request, quick)) for target in targets
+    }
+
+
+def _run_checks(checks: ChecksIn, quick: bool = False) -> Counts:
+    return run_checks(checks(python_env()), quick)
 
 
 def _make_trees(targets: Sequence[Target], request: Request) -> None:
@@ -160,13 +159,9 @@ def _make_trees(targets: Sequence[Target], request: Request) -> None:
             made.exception()
 
 
-def _check(target: Target, request: Request, quick: bool) -> Counts:
-    return run_checks(queue_checks(_queue(target, request, quick), python_env()), quick)
-
-
-def _check_mails(target: Target, request: Request) -> Counts:
+def _checks_of_mails(target: Target, request: Request, env: Path) -> list[Check]:
     queue = _queue(target, request)
-    return run_checks([*mail_checks(queue, python_env()), style_check(queue)])
+    return [*mail_checks(queue, env), style_check(queue)]
 
 
 def _queue(target: Target, request: Request, quick: bool = False) -> Queue:

@@ -23,7 +23,7 @@ from ..common.progress import say, step
 from ..common.run import run
 from ..guests.runs import new_run
 from . import advice, ktap
-from .package_images import PASSPHRASE, SYSTEMS, make_disks
+from .package_images import PASSPHRASE, make_disks
 
 LONG = 3600.0  # seconds for one boot, which may build a module and an initramfs in the emulator
 ARGUMENTS = "root=/dev/mapper/root ro console=ttyS0 panic=-1 clocksource=tsc tsc=reliable rd.luks.crypttab=yes"
@@ -138,7 +138,7 @@ def run_scenarios(package: Path, names: Sequence[str]) -> Counts:
 def _run(name: str, system: str, boots: Sequence[Boot], package: Path) -> Counts:
     place = new_run(build_dir("package-test"), name)
     log = place / "log"
-    images = make_disks(SYSTEMS[system], log)
+    images = make_disks(system, log)
     overlay = ("qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", images / "root.img", place / "root.qcow2")
     run(overlay, log=log, timeout=60)
     shutil.copyfile(images / "boot.img", place / "boot.img")

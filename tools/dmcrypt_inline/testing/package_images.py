@@ -57,7 +57,6 @@ class DebianSystem:
     `arriving`: suites whose kernels the system has downloaded, and not installed.
     """
 
-    name: str
     suite: str
     packages: tuple[str, ...]
     arriving: tuple[str, ...] = ()
@@ -65,25 +64,23 @@ class DebianSystem:
 
 INITRAMFS_TOOLS = ("cryptsetup-initramfs", "initramfs-tools")
 SYSTEMS = {
-    system.name: system
-    for system in (
-        DebianSystem("trixie", "trixie", INITRAMFS_TOOLS, ("trixie-security", "trixie-backports")),
-        DebianSystem("trixie-dracut", "trixie", ("dracut", "systemd-cryptsetup")),
-        DebianSystem("trixie-secure", "trixie", (*INITRAMFS_TOOLS, *SECURE_BOOT), ("trixie-backports",)),
-        DebianSystem("bookworm", "bookworm", INITRAMFS_TOOLS),
-    )
+    "trixie": DebianSystem("trixie", INITRAMFS_TOOLS, ("trixie-security", "trixie-backports")),
+    "trixie-dracut": DebianSystem("trixie", ("dracut", "systemd-cryptsetup")),
+    "trixie-secure": DebianSystem("trixie", (*INITRAMFS_TOOLS, *SECURE_BOOT), ("trixie-backports",)),
+    "bookworm": DebianSystem("bookworm", INITRAMFS_TOOLS),
 }
 
 
-def make_disks(system: DebianSystem, log: Path) -> Path:
+def make_disks(name: str, log: Path) -> Path:
     """Make the disks of a system once, as root; return their directory: root.img, boot.img, esp/ for Secure Boot."""
+    system = SYSTEMS[name]
     if os.geteuid() != 0:
         raise UserError("make package-test needs root: it makes its disks with debootstrap and chroot")
     identity = repr((system, COMMON, sorted(FILES.items()), MASKED, PASSPHRASE)).encode()
-    final = use_entry("images", f"{system.name}-{hashlib.sha256(identity).hexdigest()[:16]}")
+    final = use_entry("images", f"{name}-{hashlib.sha256(identity).hexdigest()[:16]}")
     if not final.exists():
-        with step(f"making the disks of {system.name}", log):
-            publish(final, lambda part: _make(system, part, log), NEED, f"the disks of {system.name}")
+        with step(f"making the disks of {name}", log):
+            publish(final, lambda part: _make(system, part, log), NEED, f"the disks of {name}")
     return final
 
 
@@ -147,18 +144,17 @@ def encrypt(plain: Path, volume: Path, log: Path) -> None:
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # noqa: PLC0415  (only in python_env)
 
     key = hashlib.sha512(PASSPHRASE.encode()).digest()
-    key_file, phrase = volume.with_suffix(".key"), volume.with_suffix(".phrase")
+    key_file = volume.with_suffix(".key")
     key_file.write_bytes(key)
-    phrase.write_text(PASSPHRASE)
     with volume.open("wb") as made:
         made.truncate(HEADER + plain.stat().st_size)
     luks = ["cryptsetup", "luksFormat", "-q", "--type", "luks2", "--cipher", "aes-xts-plain64", "--key-size", "512"]
     luks += ["--sector-size", str(SECTOR), "--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000"]
-    run([*luks, "--volume-key-file", key_file, "--key-file", phrase, volume], log=log, timeout=120)
+    luks += ["--key-file", "-"]  # the passphrase is read from standard input
+    run([*luks, "--volume-key-file", key_file, volume], log=log, timeout=120, stdin=PASSPHRASE.encode())
     with plain.open("rb") as source, volume.open("r+b") as made:
         made.seek(HEADER)
         for unit in range(0, plain.stat().st_size // 512, SECTOR // 512):
             xts = modes.XTS(unit.to_bytes(16, "little"))
             made.write(Cipher(algorithms.AES(key), xts).encryptor().update(source.read(SECTOR)))
     key_file.unlink()
-    phrase.unlink()
