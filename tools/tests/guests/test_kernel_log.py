@@ -1,4 +1,4 @@
-"""warnings.py: real console logs with the warnings in them, and the kernel's headlines one by one."""
+"""kernel_log.py: real console logs with the warnings in them, and the kernel's headlines one by one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline.guests.kernel_log import EXCERPT_LINES, find_warnings
+from dmcrypt_inline.guests.kernel_log import find_warnings
 
 CONSOLES = sorted((Path(__file__).parent / "consoles").glob("*.txt"))
 
@@ -68,12 +68,3 @@ def test_is_not_alarmed_by(line: str) -> None:
 def test_expected_lines_are_no_warnings() -> None:
     log = "[    1.0] Buffer I/O error on dev dm-0, logical block 0\n[    1.1] BUG: KASAN: use-after-free in f+0x1/0x2\n"
     assert [c.kind for c in find_warnings(log, expected=(r"Buffer I/O error on dev dm-\d+",))] == ["KASAN"]
-
-
-def test_excerpt_holds_the_trace_and_ends() -> None:
-    log = "\n".join(["before", "BUG: KASAN: use-after-free in f+0x1/0x2", *(f" frame {n}" for n in range(100))])
-    [warning] = find_warnings(log)
-    lines = warning.excerpt.splitlines()
-    assert lines[0] == "before"
-    assert lines[2] == " frame 0"
-    assert len(lines) == EXCERPT_LINES + 1
