@@ -19,6 +19,7 @@ from ..guests.guest import run_guest
 from ..guests.machine import UNACCELERATED, Machine
 from ..guests.runs import new_run
 from ..kernels.build import Kernel, build_variant
+from ..trees.targets import MEASURED_PATCHES
 from .measure import RESULTS, STAGE, now
 
 LOAD = TOOLS / "bench-native" / "sectors.c"
@@ -129,7 +130,7 @@ def measure_sectors(machine: Machine, drivers: Mapping[str, str], plan: SectorsP
         "seconds": round(time.monotonic() - begin),
         "rounds": plan.rounds,
         "baseline": next(iter(drivers)),
-        "measuring": [path.name for path in target.measured_patches],
+        "measuring": [path.name for path in target.data(MEASURED_PATCHES)],
         "cells": cells,
     }
     return write_environment(out / RESULTS, environment(machine, UNACCELERATED), content)

@@ -32,7 +32,7 @@ from ..common.paths import (
 from ..common.progress import step
 from ..common.run import run
 from ..trees.series import Tree
-from ..trees.targets import MEASURED, NATIVE, NATIVE_DEBUG, Target, stack_below
+from ..trees.targets import MEASURED, MEASURED_PATCHES, NATIVE, NATIVE_DEBUG, NATIVE_PATCH, Target, stack_below
 from .kconfig import configure, requested
 
 NO_PART_OF_A_KERNEL = ("Documentation/", "MAINTAINERS", "tools/testing/")
@@ -159,8 +159,7 @@ def _source_files(tree: Tree, flavour: str, commit: str, log: Path) -> str:
     }
     headers = {path: line for path, line in _listed(tree, tree.base, directory).items() if path.endswith(".h")}
     files |= headers | (_listed(tree, tree.base, *others) if others else {})
-    patches = [target.native_patch] if target.native_patch else []
-    patches += target.measured_patches if flavour == MEASURED else []
+    patches = target.data(NATIVE_PATCH) + (target.data(MEASURED_PATCHES) if flavour == MEASURED else [])
     makefile = {f"{directory}Makefile": f"obj-y := {BUILT_IN}.o\n"}
     return write_tree(tree.path, files.values(), log, added=makefile, patches=patches)
 

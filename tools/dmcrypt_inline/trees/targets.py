@@ -19,6 +19,7 @@ CONFIG = TOOLS / "config"
 DATA = TOOLS / "targets"
 NATIVE, NATIVE_DEBUG = "native", "native_debug"  # User-Mode Linux
 MEASURED = "measured"  # User-Mode Linux for measurements with real ciphers
+NATIVE_PATCH, MEASURED_PATCHES = "native.patch", "measured/*.patch"  # for the sources of these kernels
 FLAVOURS = ("fast", "debug", NATIVE, NATIVE_DEBUG, MEASURED)  # of kernels that run
 # Kernels that are only configured, to compile dm-crypt for them: the fast one with one change, or another processor.
 COMPILE_ONLY = ("clang", "preempt", "preempt_none", "one_cpu", "no_keys")
@@ -173,25 +174,12 @@ class Target:
     @property
     def base_patch(self) -> Path | None:
         """The patch that makes the embedded base of the package's files."""
-        return self._data("base.patch")
+        return next(iter(self.data("base.patch")), None)
 
-    @property
-    def native_patch(self) -> Path | None:
-        """The patch that User-Mode Linux needs, for the sources that kernels are built from."""
-        return self._data("native.patch")
-
-    @property
-    def measured_patches(self) -> list[Path]:
-        """The patches for the sources of the flavour MEASURED."""
-        place = self._data("measured")
-        return sorted(place.glob("*.patch")) if place else []
-
-    def _data(self, name: str) -> Path | None:
-        """A file in tools/targets, of this target or of the one that it is stacked on."""
-        own = DATA / self.name / name
-        if own.exists():
-            return own
-        return get_target(self.below)._data(name) if self.below else None
+    def data(self, pattern: str) -> list[Path]:
+        """Files in tools/targets, of this target or of the one that it is stacked on."""
+        own = sorted((DATA / self.name).glob(pattern))
+        return own if own or not self.below else get_target(self.below).data(pattern)
 
     def exceptions_in(self, flavour: str) -> tuple[str, ...]:
         """The exceptions in a kernel of this flavour."""

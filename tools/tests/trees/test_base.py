@@ -21,8 +21,8 @@ def target(tmp_path: Path) -> Target:
     return make_target(tmp_path)
 
 
-def contents(place: Path) -> dict[str, str]:
-    return {str(p.relative_to(place)): p.read_text(errors="replace") for p in place.rglob("*") if p.is_file()}
+def contents(place: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
 
 
 def test_a_git_tree_with_the_tag_is_taken_at_the_tag(target: Target, tmp_path: Path) -> None:
@@ -70,17 +70,13 @@ def test_a_tree_is_for_the_targets_whose_files_it_has(
     assert own_tree(newer, {}, named=False) is None
 
 
-NEWER = "int version = 23;\n"
-
-
 def text_id(text: str) -> str:
     """The blob id of a text, abbreviated."""
     return hashlib.sha1(b"blob %d\0" % len(text) + text.encode()).hexdigest()[:12]
 
 
 def test_the_embedded_base_of_a_source_package(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package has NEWER, which base.patch makes AFTER."""
-    kernel_tree(tmp_path / "small-0.3", NEWER)
+    kernel_tree(tmp_path / "small-0.3", newer := "int version = 23;\n")
     place = cache_dir() / "packages" / "small_2:0.3-1"
     place.mkdir(parents=True)
     tarball = place / "small_0.3.orig.tar.xz"
@@ -88,7 +84,7 @@ def test_the_embedded_base_of_a_source_package(target: Target, tmp_path: Path, m
     monkeypatch.setattr("dmcrypt_inline.trees.targets.DATA", tmp_path / "data")
     patch = tmp_path / "data" / "small" / "base.patch"
     patch.parent.mkdir(parents=True)
-    patch.write_text(f"Why.\n\n--- a/{SOURCE}\n+++ b/{SOURCE}\n@@ -1 +1 @@\n-{NEWER}+{AFTER}")
+    patch.write_text(f"Why.\n\n--- a/{SOURCE}\n+++ b/{SOURCE}\n@@ -1 +1 @@\n-{newer}+{AFTER}")
     right = {SOURCE: text_id(AFTER)}
     packaged = replace(target, kind=TOOL, package=Package("small", "small", "2:0.3-1"), package_blobs=right)
     with pytest.raises(UserError):
