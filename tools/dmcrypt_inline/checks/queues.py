@@ -53,7 +53,7 @@ def _mails(queue: Queue) -> None:
     authors = known_authors(queue.log)
     problems = []
     for patch in queue.patches():
-        found = patch_problems(patch.read_text(), authors, queue.target.kind.prefixes)
+        found = patch_problems(patch.read_text(), authors)
         problems += [f"{patch.name}: {problem}" for problem in found]
     fail_if(problems)
     if not authors:

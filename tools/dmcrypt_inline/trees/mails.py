@@ -13,7 +13,6 @@ SUBJECT_LIMIT = 70  # characters of the summary, the bracketed part not counted
 SIGNED_OFF = re.compile(r"^Signed-off-by:", re.M | re.I)
 BELOW = re.compile(r"^---\s*$", re.M)  # git am leaves out what follows
 UNFINISHED = re.compile(r"\b(WIP|TODO|FIXME|TBD|XXX)\b|^(fixup|squash|amend)!|\*\*\* [A-Z ]+ HERE \*\*\*", re.M)
-STAND_IN = "NOT FOR MERGING: "  # what is in the tree by the time the queue is merged, or for measuring
 
 
 @dataclass(frozen=True)
@@ -45,17 +44,12 @@ def _plain(header: str) -> str:
     return " ".join(str(make_header(decode_header(header))).split())
 
 
-def patch_problems(text: str, authors: Sequence[str], prefixes: tuple[str, ...]) -> list[str]:
-    """The problems of a patch that checkpatch does not find.
-
-    It may come from one of `authors`, and its subject start with one of `prefixes` (none: not checked).
-    """
+def patch_problems(text: str, authors: Sequence[str]) -> list[str]:
+    """The problems of a patch that checkpatch does not find. It may come from one of `authors` (none: from anybody)."""
     mail = parse_mail(text)
     problems = _problems(mail, BELOW.split(mail.body)[0])
     if authors and mail.author not in authors:
         problems.append(f"From: is {mail.author}, expected {' or '.join(authors)}")
-    if prefixes and not mail.summary.removeprefix(STAND_IN).startswith(prefixes):
-        problems.append(f"the subject starts with none of {', '.join(p.strip() for p in prefixes)}: {mail.summary}")
     return problems
 
 

@@ -11,7 +11,7 @@ from ..common.gitrepo import git, resolve
 from ..common.paths import build_dir, is_complete, locked, log_dir
 from . import selftests
 from .base import BaseTree
-from .series import BRANCH, FORMAT, MADE, apply_series, keep, mark_made, queue_hash, read_series, tree_key
+from .series import BRANCH, FORMAT, MADE, apply_series, is_in, keep, mark_made, queue_hash, read_series, tree_key
 from .targets import Target
 
 
@@ -68,8 +68,7 @@ def _refuse_losses(target: Target, base: BaseTree, path: Path, log: Path) -> Non
             f"  finish a rebase or bisect, or: git -C {path} switch {BRANCH}"
         )
     key = tree_key(base, queue_hash(read_series(target)))
-    grown = git(path, "merge-base", "--is-ancestor", base.commit, "HEAD", log=log, check=False).returncode == 0
-    if not grown or not is_complete(path / ".git", key):
+    if not is_in(path, base.commit, "HEAD", log) or not is_complete(path / ".git", key):
         raise UserError(
             f"{path} was not made from today's patches of {target.name} on {base.origin}\n"
             f"  make edit TARGET={target.name} makes it again, and keeps your commits there in a ref;\n"

@@ -56,10 +56,9 @@ def differences(tree: Tree) -> list[str]:
 
 def refreshed(tree: Tree) -> list[str]:
     """Call `refresh_patch` where there is a difference; returns the report, line by line."""
-    found = differences(tree)
-    if not found:
-        return [f"the queue of {tree.target.name} has the files of selftests/dm-crypt as they are"]
-    return [f"{refresh_patch(tree)} written:", *(f"  {line}" for line in found)]
+    if found := differences(tree):
+        return [f"{refresh_patch(tree)} written:", *(f"  {line}" for line in found)]
+    return [f"the queue of {tree.target.name} has the files of selftests/dm-crypt as they are"]
 
 
 def refresh_patch(tree: Tree) -> Path:

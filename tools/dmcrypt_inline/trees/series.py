@@ -145,12 +145,8 @@ def check_out_all(tree: Tree) -> Tree:
 
 def driver_commits(tree: Tree, log: Path) -> dict[int, str]:
     """The queue's commits that change the driver by their patches' numbers, from 1."""
-    options = ("diff-tree", "-r", "--no-commit-id", "--name-only")
-    return {
-        number: commit
-        for number, commit in enumerate(tree.commits, 1)
-        if git(tree.path, *options, commit, "--", *tree.target.replaced, log=log).output
-    }
+    changing = git(tree.path, "rev-list", f"{tree.base}..{tree.series}", "--", *tree.target.replaced, log=log).output
+    return {number: commit for number, commit in enumerate(tree.commits, 1) if commit in changing.split()}
 
 
 def mark_made(path: Path, log: Path) -> None:
@@ -164,6 +160,11 @@ def keep(path: Path, commit: str, log: Path) -> str:
     ref = f"{SET_ASIDE}/{commit[:12]}"
     git(path, "update-ref", ref, commit, log=log)
     return ref
+
+
+def is_in(path: Path, commit: str, later: str, log: Path) -> bool:
+    """Return True if a commit is in the history of a later one."""
+    return git(path, "merge-base", "--is-ancestor", commit, later, log=log, check=False).returncode == 0
 
 
 def _clone(base: BaseTree, part: Path, log: Path) -> None:
@@ -189,16 +190,12 @@ def _set_aside(path: Path, log: Path) -> None:
     """Keep the user's own work in refs, and end a rebase or am that is not finished."""
     known = [MADE]
     for tip in (_snapshot(path, log), resolve(path, f"refs/heads/{BRANCH}", log)):
-        if tip and not any(_is_in(path, tip, commit, log) for commit in known):
+        if tip and not any(is_in(path, tip, commit, log) for commit in known):
             ref = keep(path, tip, log)
             known.append(ref)
             say(f"set aside what {path} has and the queue has not: git -C {path} log -p base..{ref}")
     for command in ("rebase", "am"):
         git(path, command, "--quit", log=log, check=False)
-
-
-def _is_in(path: Path, commit: str, later: str, log: Path) -> bool:
-    return git(path, "merge-base", "--is-ancestor", commit, later, log=log, check=False).returncode == 0
 
 
 def _apply(base: BaseTree, patches: list[Path], path: Path, log: Path) -> None:

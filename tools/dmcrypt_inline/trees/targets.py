@@ -31,26 +31,18 @@ DRIVER = "drivers/md/dm-crypt.c"
 
 @dataclass(frozen=True)
 class Kind:
-    """Targets of one upstream project. `prefixes` begin a patch's subject (none: any subject).
+    """Targets of one upstream project.
 
     `lists` are the addresses for trees without get_maintainer.pl. `tracked` are directories of a release whose files
     are not generated, even those that .gitignore names.
     """
 
     variable: str  # for the user's own tree, as make knows it
-    prefixes: tuple[str, ...] = ()
     lists: tuple[str, ...] = ()
     tracked: tuple[str, ...] = ()
 
 
-LINUX = Kind(
-    "LINUX",
-    prefixes=(  # older trees spell the device mapper otherwise
-        *("dm: ", "dm crypt: ", "dm-crypt: "),
-        *("crypto: ", "lib/crypto: ", "Documentation: ", "selftests: "),
-    ),
-    tracked=(".",),
-)
+LINUX = Kind("LINUX", tracked=(".",))
 TOOL = Kind("CRYPTSETUP", lists=("cryptsetup@lists.linux.dev",), tracked=("docs", "misc"))
 
 
@@ -58,7 +50,7 @@ TOOL = Kind("CRYPTSETUP", lists=("cryptsetup@lists.linux.dev",), tracked=("docs"
 class Package:
     """The Debian package with the files of the embedded base.
 
-    `version` is empty where the package moves within its suite. A kernel comes from a binary package with a tarball,
+    `version` is empty where any version of the suite will do. A kernel comes from a binary package with a tarball,
     anything else from a source package. A suite that ends in -security is in the security archive.
     """
 

@@ -85,17 +85,15 @@ def test_the_nearest_target_is_tried_first(
 
 
 def test_the_first_queue_that_applies_is_taken(tmp_path: Path, targets: dict[str, Target]) -> None:
-    for name, version in (("v6.12", 30), ("v6.1", 21)):
-        (tmp_path / name / "patches").mkdir(parents=True)
-        (tmp_path / name / "series").write_text(f"{PATCH}\n")
-        text = (tmp_path / "patches" / PATCH).read_text().replace("-int version = 21", f"-int version = {version}")
-        text = text.replace("@@ -1 +1 @@", "@@ -1,2 +1,2 @@\n /* no_read_workqueue */")
-        (tmp_path / name / "patches" / PATCH).write_text(text)
-        targets[name] = replace(targets["fixed"], name=name, tag=name, directory=tmp_path / name)
-    del targets["fixed"]
-    own = own_tree(tmp_path, f"/* no_read_workqueue */\n{BEFORE}", "6.6.9")
-    am.apply_queue("LINUX", own, None)
-    assert branches(own) == ["dmcrypt-inline-v6.1"]
+    small = targets.pop("small")
+    targets["broken"] = replace(small, name="broken", directory=tmp_path / "broken")
+    targets["small"] = small
+    shell(
+        tmp_path,
+        "mkdir broken; cp -r series patches broken; sed -i 's/-int version = 21/-int version = 30/' broken/*/*",
+    )
+    am.apply_queue("LINUX", own_tree(tmp_path), None)
+    assert branches(tmp_path / "own") == ["dmcrypt-inline-small"]
 
 
 def test_a_named_target_is_taken_if_it_is_for_such_a_tree(tmp_path: Path, targets: dict[str, Target]) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from small import make_target
 
-from dmcrypt_inline.common import host
 from dmcrypt_inline.common.errors import UserError
+from dmcrypt_inline.common.paths import cache_dir
 from dmcrypt_inline.trees import archive
-from dmcrypt_inline.trees.targets import Package, Target
+from dmcrypt_inline.trees.targets import Package
 
 LISTING = """\
 https://vendor.example/apt/ nodistro
@@ -36,38 +37,16 @@ def test_archive_uris(listing: str, suite: str, expected: list[str]) -> None:
     assert archive.archive_uris(listing, "bookworm", suite) == expected
 
 
-# An apt-get that knows one version, which stands in the file "newest".
-APT_GET = """\
-#!/bin/sh
-cd "$PLACE" || exit
-newest=$(cat newest) || exit 100
-case "$*" in
-*indextargets*) echo "http://mirror.example/ bookworm-security" ;;
-*--print-uris*) echo "'http://mirror.example/x.deb' linux-source-0.1_${newest}_all.deb 9 SHA256:0" ;;
-*download*) touch "$OLDPWD/linux-source-0.1_${newest}_all.deb" ;;
-esac
-"""
-
-
-@pytest.fixture
-def moving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
-    """A target whose package has no fixed version, on a machine with APT_GET."""
-    (tmp_path / "apt-get").write_text(APT_GET)
-    (tmp_path / "apt-get").chmod(0o755)
-    monkeypatch.setenv("PLACE", str(tmp_path))
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setitem(host.FILES, "debian-archive-keyring", ("bin/sh",))
-    monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"VERSION_CODENAME": "bookworm"})
-    package = Package("linux-source-0.1", "bullseye-security")
-    return replace(make_target(tmp_path / "target"), package=package)
-
-
-def test_a_package_without_a_version_is_downloaded_once(moving: Target, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    with pytest.raises(UserError):  # there is no archive
-        archive.package_file(moving, log)
-    for newest in ("0.1-1", "0.1-2"):
-        (tmp_path / "newest").write_text(newest)
-        assert archive.version_of(archive.package_file(moving, log)) == "0.1-1"
-    fixed = replace(moving, package=replace(moving.package, version="0.1-2"))
-    assert archive.version_of(archive.package_file(fixed, log)) == "0.1-2"
+def test_a_package_in_the_cache_needs_no_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    target = replace(make_target(tmp_path), package=Package("linux-source-0.1", "bullseye-security"))
+    with pytest.raises(UserError):
+        archive.package_file(target, tmp_path / "log")
+    for time, version in enumerate(("0.1-2", "0.1-1")):
+        deb = cache_dir() / "packages" / f"linux-source-0.1_{version}" / f"linux-source-0.1_{version}_all.deb"
+        deb.parent.mkdir(parents=True)
+        deb.touch()
+        os.utime(deb.parent, (time, time))
+    for wanted, version in (("", "0.1-1"), ("0.1-2", "0.1-2")):
+        fixed = replace(target, package=replace(target.package, version=wanted))
+        assert archive.version_of(archive.package_file(fixed, tmp_path / "log")) == version
