@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import platform
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from ..common.errors import UserError
 from ..common.host import KEYRING, install_packages
 from ..common.paths import cache_dir, publish, use_entry
-from ..common.progress import step
+from ..common.progress import say, step
 from ..common.run import CommandError, run
 from .targets import Target
 
+DAY = 86400  # seconds
 DOWNLOAD = 1 << 29  # bytes: a kernel source package (120 MB) and apt's lists
 APT_CONF = """\
 #clear APT::Update;  // the system's hooks are about the system's lists
@@ -55,16 +57,23 @@ def uris_of(suite: str, log: Path) -> list[str]:
 def package_file(target: Target, log: Path) -> Path:
     """The target's package in the cache: the .deb file, or the tarball of the source package.
 
-    Where the target names no version, this is the newest one in the archive when the package was downloaded. apt
-    verifies signatures and checksums. Raises UserError when there is no package.
+    Where the target names no version, the archive is asked once a day for the newest one. apt verifies signatures and
+    checksums. Raises UserError when there is no package.
     """
-    cached = sorted(
-        (cache_dir() / "packages").glob(f"{target.package.name}_*"), key=lambda place: place.stat().st_mtime
-    )
-    if cached and not target.package.version:
+    found = (cache_dir() / "packages").glob(f"{target.package.name}_*")
+    cached = sorted(found, key=lambda place: place.stat().st_mtime)
+    version = target.package.version
+    if cached and not version and time.time() - cached[-1].stat().st_mtime < DAY:
         place = use_entry("packages", cached[-1].name)
     else:
-        place = _download(target, target.package.version or _newest(target, log), log)
+        try:
+            place = _download(target, version or _newest(target, log), log)
+        except UserError as error:
+            if version or not cached:
+                raise
+            place = cached[-1]
+            say(f"using {place.name}, as no newer one is known: {str(error).splitlines()[0]}")
+        place.touch()  # the time of the last question
     return next(place.glob("*.deb" if target.is_kernel else "*.orig.tar.*z*"))
 
 

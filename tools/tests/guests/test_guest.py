@@ -10,7 +10,7 @@ import pytest
 from guests import stand_in, user_mode
 
 from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.guests import machine
+from dmcrypt_inline.guests import guest, machine
 from dmcrypt_inline.guests.guest import GuestResult, run_guest
 from dmcrypt_inline.guests.runs import KEPT, kept_runs, new_run
 from dmcrypt_inline.kernels.build import Kernel
@@ -77,6 +77,21 @@ def test_a_guest_that_dies_or_hangs_has_no_status(
     assert [warning.kind for warning in result.warnings] == (["kernel panic"] if "panic" in body else [])
     with pytest.raises(UserError):
         result.require_success()
+
+
+def test_each_part_of_a_console_is_searched_once(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[int] = []
+
+    def find(text: str, _expected: object) -> list[object]:
+        searched.append(len(text))
+        return []
+
+    monkeypatch.setattr(guest, "find_warnings", find)
+    stand_in(monkeypatch, tmp_path, "for n in 1 2 3 4 5 6 7 8; do echo a line of the console; sleep 0.25; done")
+    size = boot(kernel, tmp_path / "run").console.stat().st_size
+    assert sum(searched[:-1]) <= size  # the last search is that of the complete console, for the result
 
 
 @pytest.mark.parametrize("goes_on", [False, True])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from small import make_target
 
+from dmcrypt_inline.common import host
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.paths import cache_dir
 from dmcrypt_inline.trees import archive
@@ -37,16 +38,36 @@ def test_archive_uris(listing: str, suite: str, expected: list[str]) -> None:
     assert archive.archive_uris(listing, "bookworm", suite) == expected
 
 
-def test_a_package_in_the_cache_needs_no_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    target = replace(make_target(tmp_path), package=Package("linux-source-0.1", "bullseye-security"))
+APT_GET = """\
+#!/bin/sh
+newest=$(cat "$PLACE/newest") || exit 100
+case "$*" in
+*indextargets*) echo "http://mirror.example/ bookworm-security" ;;
+*--print-uris*) echo "'http://mirror.example/x.deb' linux-source-0.1_${newest}_all.deb 9 SHA256:0" ;;
+*download*) touch "linux-source-0.1_${newest}_all.deb" ;;
+esac
+"""
+
+
+def test_a_newer_package_is_taken_once_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "apt-get").write_text(APT_GET)
+    (tmp_path / "apt-get").chmod(0o755)
+    monkeypatch.setenv("PLACE", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setitem(host.FILES, "debian-archive-keyring", ("bin/sh",))
+    monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"VERSION_CODENAME": "bookworm"})
+    moving = replace(make_target(tmp_path / "target"), package=Package("linux-source-0.1", "bullseye-security"))
+
+    def version(newest: str | None, *, later: bool = False) -> str:
+        """The version that is taken when the archive has `newest` (None: there is no archive)."""
+        (tmp_path / "newest").write_text(newest) if newest else (tmp_path / "newest").unlink(missing_ok=True)
+        for path in (cache_dir() / "packages").glob("*_*" if later else "none"):
+            os.utime(path, (0, path.stat().st_mtime - 2 * archive.DAY))
+        return archive.version_of(archive.package_file(moving, tmp_path / "log"))
+
     with pytest.raises(UserError):
-        archive.package_file(target, tmp_path / "log")
-    for time, version in enumerate(("0.1-2", "0.1-1")):
-        deb = cache_dir() / "packages" / f"linux-source-0.1_{version}" / f"linux-source-0.1_{version}_all.deb"
-        deb.parent.mkdir(parents=True)
-        deb.touch()
-        os.utime(deb.parent, (time, time))
-    for wanted, version in (("", "0.1-1"), ("0.1-2", "0.1-2")):
-        fixed = replace(target, package=replace(target.package, version=wanted))
-        assert archive.version_of(archive.package_file(fixed, tmp_path / "log")) == version
+        version(None)
+    assert version("0.1-1") == "0.1-1"
+    assert version("0.1-2") == "0.1-1"
+    assert version("0.1-2", later=True) == "0.1-2"
+    assert version(None, later=True) == "0.1-2"

@@ -54,6 +54,14 @@ def test_the_queue_is_applied_one_commit_a_patch(
     assert make(target, tmp_path).commits == tree.commits  # the same ids on every machine
 
 
+def test_branches_named_like_the_tags_change_nothing(target: Target, tmp_path: Path) -> None:
+    base = prepare_base(target, git_tree(tmp_path / "linux", None))
+    before = apply_series(target, base)
+    for name in ("base", "series"):
+        git(before.path, "branch", name, before.base)
+    assert apply_series(target, base) == before
+
+
 def test_a_queue_is_applied_again_when_it_has_changed(target: Target, tmp_path: Path) -> None:
     tree = make(target, tmp_path)
     before = (tree.path / SOURCE).stat().st_mtime_ns
