@@ -29,12 +29,13 @@ INTRODUCTION = """\
 Each entry names the symptom, the affected volumes, the affected kernels and the fix. Unless an entry says otherwise,
 the defect was reproduced in virtual machines. The first affected version is known from code review. Distributions add
 fixes without changing the version number: look for the title of the fix or the CVE in their changelog. The fixes of
-this project are patches in `queues/`; CONTRIBUTING.md says how to apply them.
+this project are patches in `queues/`; README.md says how to apply them.
 
-Until a fixed kernel runs, do not use the flag: `dmcrypt-advise --apply NAME` removes an unsafe flag and keeps all other
-options. Log entries of these defects:
+Until a fixed kernel runs, do not use a flag that an entry names, except for the defects under "Delays":
+`dmcrypt-advise --undo NAME` removes both flags and keeps all other options. A stable series without a named fix stays
+affected. Two of the messages can be found in the kernel's log; no output proves nothing:
 
-    dmesg | grep -A 20 'scheduling while atomic\\|sleeping function' | grep -w dm_crypt
+    sudo journalctl -k | grep -A 20 'scheduling while atomic\\|sleeping function' | grep -w dm_crypt
 """
 
 
@@ -125,7 +126,7 @@ def document(repository: Path) -> str:
 def readme_table(repository: Path) -> str:
     """The short form: a table of the worst defects."""
     places = patch_places(repository)
-    lines = ["| symptom | flags | affected | kernels | fix |", "|---|---|---|---|---|"]
+    lines = ["| symptom | flags | affected | kernels | fix: queue and patch number |", "|---|---|---|---|---|"]
     groups = list(dict.fromkeys(defect.group for defect in KNOWN_DEFECTS))[:README_GROUPS]
     for defect in KNOWN_DEFECTS:
         if defect.group in groups and defect.effect != "document":

@@ -266,12 +266,15 @@ def _sectors(found: MappingFacts) -> tuple[tuple[str, ...], bool]:
         return (text, "only LUKS2 can change the sector size of a volume; others must be created again"), False
     if any(it.length % 8 or it.offset % 8 for it in found.mapping.segments):
         return (text, f"its start or size is no multiple of {BIG} bytes: a change would have to move the data"), False
+    if found.holds_lvm:
+        return (text, "but it holds LVM, which fails on larger sectors than those that it was created on"), False
     return (
         text,
-        f"make a backup, then, while it is open: cryptsetup reencrypt --sector-size {BIG} --active-name {name}",
-        f"the layers above must support it: file systems need blocks of {BIG} (XFS: also sectors); LVM, partition"
-        " tables and disks of virtual machines that were created on sectors of 512 fail",
-    ), not found.holds_lvm
+        f"the layers above must support it: file systems need blocks of {BIG} (XFS: also sectors); partition tables"
+        " and disks of virtual machines that were created on sectors of 512 fail",
+        "make a backup, then, while the volume is open:\n"
+        f"cryptsetup reencrypt --sector-size {BIG} --active-name {name}",
+    ), True
 
 
 def _with_commands(found: MappingFacts, verdict: Verdict) -> Verdict:

@@ -82,7 +82,7 @@ def manual_steps(found: MappingFacts, old: OptionState, new: OptionState, flags:
     stored, wanted, header = found.stored, new.active & flags, new.header or frozenset()
     steps = []
     if stored.line and new.crypttab is not None and new.crypttab != old.crypttab:
-        steps.append(f"replace the line in {stored.file} by: {crypttab_text(stored.line, new.crypttab)}")
+        steps.append(f"replace the line in {stored.file} by:\n{crypttab_text(stored.line, new.crypttab)}")
     if stored.command_line is not None:
         for options, verb, where in (
             (stored.command_line & flags - wanted, "remove", "from"),

@@ -70,14 +70,14 @@ def _stored(found: MappingFacts) -> str:
 
 
 def _wrapped(first: str, what: str, later: str = "") -> list[str]:
-    return textwrap.wrap(
-        what,
-        WIDTH,
-        initial_indent=first,
-        subsequent_indent=later or " " * max(len(first), 2),
-        break_long_words=False,
-        break_on_hyphens=False,
+    """Wrap a text, except for commands, and except for what follows its first line: people paste them."""
+    later = later or " " * max(len(first), 2)
+    head, *verbatim = what.split("\n")
+    width = WIDTH if not head.startswith("cryptsetup ") else len(first + head)
+    lines = textwrap.wrap(
+        head, width, initial_indent=first, subsequent_indent=later, break_long_words=False, break_on_hyphens=False
     )
+    return [*lines, *(later + line for line in verbatim)]
 
 
 def as_json(facts: Facts, verdicts: Sequence[Verdict]) -> str:

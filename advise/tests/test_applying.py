@@ -195,7 +195,7 @@ def test_mkinitcpio_reads_its_own_crypttab(luks1: Cryptsetup, tmp_path: Path) ->
     write(tmp_path, {"usr/lib/modules/5.15.0-91-generic/pkgbase": b"linux", "boot/initramfs-linux.img": packed})
     write(tmp_path, {"etc/crypttab.initramfs": f"{line}\n".encode()})
     assert any("/etc/crypttab.initramfs" in text and "mkinitcpio -P" in text for text in luks1.verdict.conflicts)
-    assert f"/etc/crypttab.initramfs by: {line},no-write-workqueue" in luks1.verdict.do[1]
+    assert f"/etc/crypttab.initramfs by:\n{line},no-write-workqueue" in luks1.verdict.do[1]
 
 
 def test_a_key_outside_the_keyring_stays_outside(tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ make STAGE [NAME=value ...]
 EPILOG = """
 TARGET=linux-7.3-fixes    another queue than linux-5.8; make list shows all
 TEST=NAME  VARIANT=FILE.c    one test, on a driver of yours
-LINUX=DIR  CRYPTSETUP=DIR    your own checkouts, which the tools only read
+ACCEL=native              User-Mode Linux, the fastest; otherwise QEMU
+LINUX=DIR  CRYPTSETUP=DIR    your own checkouts; only `am` adds a branch
 The file `settings` keeps TARGET, ACCEL, LINUX, CRYPTSETUP and JOBS.
 All options of a stage: tools/dmcrypt-inline STAGE --help"""
 
@@ -114,7 +115,7 @@ STAGES = {
     "demo": Stage(measuring.demo, "build, boot and measure inline dm-crypt, from nothing", (*TREE, JOBS), EMULATED),
     "test": Stage(
         testing.test,
-        "all checks and tests; the last line counts them",
+        "the usual checks and tests; the last line counts them",
         (TESTED_TARGETS, LINUX, CRYPTSETUP, JOBS, EXCLUDE, FAILED),
     ),
     "check": Stage(testing.check, "the checks that need no guest", (ALL_TARGETS, LINUX, CRYPTSETUP, JOBS, CHECKS)),
@@ -137,7 +138,7 @@ STAGES = {
     ),
     "soak": Stage(testing.soak, "random work in a guest (MINUTES=60)", (*KERNEL, MINUTES, SEED), ANY_GUEST),
     "tree": Stage(queue.tree, "build/TARGET/tree, a git repository of the queue", TREE),
-    "edit": Stage(queue.edit, "the same, and how to edit its commits", TREE),
+    "edit": Stage(queue.edit, "make that tree, and print how to edit its commits", TREE),
     "refresh": Stage(queue.refresh, "write the edited commits back into the queue", TREE),
     "refresh-selftests": Stage(
         queue.refresh_selftests,
@@ -155,7 +156,7 @@ STAGES = {
     ),
     "package": Stage(queue.package, "the fixed dm-crypt as a package for dkms, in build/package", (LINUX, PACKAGE)),
     "package-test": Stage(
-        testing.package_test, "that package on encrypted Debian systems, as root", (LINUX, JOBS, SYSTEMS)
+        testing.package_test, "test the package on Debian guests in QEMU, as root", (LINUX, JOBS, SYSTEMS)
     ),
     "cache": Stage(caching.cache, "list the cache; PRUNE=30: remove what 30 days have not used", (PRUNE,)),
     "list": Stage(listing.list_names, "targets, tests, mutants, checks, plans and settings"),

@@ -20,7 +20,7 @@ from ..testing.files import cryptsetup_tests, kselftests
 from ..testing.mutants import all_mutants
 from ..testing.package_guests import SCENARIOS
 from ..trees.series import parse_series
-from ..trees.targets import TARGETS
+from ..trees.targets import DEFAULT, TARGETS
 from .options import SETTINGS, read_settings
 from .request import Request
 
@@ -32,12 +32,12 @@ def list_names(request: Request) -> int:
     settings = read_settings()
     say("settings (the file `settings` in the checkout):")
     for name in SETTINGS:
-        default = str(jobs()) if name == "JOBS" else "-"
+        default = {"JOBS": f"({jobs()})", "TARGET": f"({DEFAULT})"}.get(name, "-")
         say(f"  {name:12}{settings.get(name, default)}")
     say("targets (TARGET=):")
     for target in TARGETS.values():
         patches = len(parse_series(target.series.read_text()))
-        say(f"  {target.name:20}{target.upstream} {target.tag}, {patches} patches; {target.variable}=")
+        say(f"  {target.name:20}{target.upstream}, {target.tag}, {patches} patches")
     tests = [test.partition("/") for test in (*kselftests(), *cryptsetup_tests())]
     for suite, group in groupby(tests, key=lambda each: each[0]):
         _names(f"tests of {suite} (make selftest TEST=)", (name for _, _, name in group))

@@ -26,8 +26,10 @@ class Parser(argparse.ArgumentParser):
     """argparse, with errors that `main` prints."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise UserError."""
-        raise UserError(f"{message}\n{self.format_usage()}make takes each --name value as NAME=value")
+        """Raise UserError, with options as make takes them, too."""
+        options = sorted(name[2:].upper() for name in self._option_string_actions if name.startswith("--"))
+        names = "=, ".join(name for name in options if name != "HELP")
+        raise UserError(f"{self.prog.partition(' ')[2] or 'STAGE'}: {message}\n  with make it takes: {names}=")
 
 
 def option(name: str, text: str, **details: Any) -> argparse.ArgumentParser:
