@@ -27,9 +27,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise UserError, with options as make takes them, too."""
-        options = sorted(name[2:].upper() for name in self._option_string_actions if name.startswith("--"))
-        names = "=, ".join(name for name in options if name != "HELP")
-        raise UserError(f"{self.prog.partition(' ')[2] or 'STAGE'}: {message}\n  with make it takes: {names}=")
+        names = sorted(name[2:].upper() for name in self._option_string_actions if name.startswith("--"))
+        variables = ", ".join(f"{name}=" for name in names if name != "HELP") or "no variable"
+        raise UserError(f"{self.prog.partition(' ')[2] or 'STAGE'}: {message}\n  with make it takes: {variables}")
 
 
 def option(name: str, text: str, **details: Any) -> argparse.ArgumentParser:

@@ -27,7 +27,6 @@ CACHE_KINDS = {
     "sources": "sources of kernel builds",
     "kernels": "kernels",
     "modules": "builds of dm-crypt",
-    "programs": "builds of cryptsetup",
     "images": "disk images for make package-test",
     "python": "Python environments",
 }

@@ -14,7 +14,7 @@ from pathlib import Path
 from ..common.errors import UserError
 from ..common.gitrepo import resolve, update_files
 from ..common.jobs import jobs
-from ..common.paths import GIB, build_dir, cache_dir, is_complete, locked, log_dir, require_space, stamp
+from ..common.paths import GIB, build_dir, is_complete, locked, log_dir, require_space, stamp
 from ..common.progress import step
 from ..common.run import run
 from ..trees.series import Tree
@@ -45,11 +45,13 @@ class Programs:
 def build_programs(tree: Tree) -> Programs:
     """Build and install the tree with its queue below build/<target>, or return the installation that is there.
 
-    Only reads the tree. Raises UserError when a program fails, when the disk is too small, or when no place has a path
-    that libtool can install to.
+    Only reads the tree. Raises UserError when a program fails, when the disk is too small, or when libtool cannot
+    install to this path.
     """
     name, build, log = tree.target.name, build_of(tree.target), log_dir(tree.target.name) / "build.log"
-    place = _place(name) / "series"
+    place = build_dir(name) / "series"
+    if AWKWARD.search(str(place)):
+        raise UserError(f"{place}: libtool cannot install to a path with this character: move the checkout")
     source, prefix = place / "source", place / "installed"
     compiler = run(["gcc", "--version"], log=log, timeout=60).output.splitlines()[0]
     files = resolve(tree.path, f"{tree.series}^{{tree}}", log)
@@ -99,15 +101,3 @@ def parse_version(said: str) -> str:
     if found is None:
         raise UserError(f"a program does not print its version, but:\n  {said.strip()}")
     return found[1]
-
-
-def _place(target_name: str) -> Path:
-    """Where builds of the target go: build/<target>, or the cache when libtool cannot install to that path."""
-    places = (build_dir(target_name), cache_dir() / "programs" / target_name)
-    for place in places:
-        if not AWKWARD.search(str(place)):
-            return place
-    raise UserError(
-        "libtool cannot install to a path with a space or another special character, and both places have one:\n"
-        f"  {places[0]}\n  {places[1]}\n  set DMCRYPT_INLINE_CACHE to a directory without"
-    )

@@ -10,8 +10,6 @@ from small import git, repository, write_files
 
 from dmcrypt_inline.checks import cryptsetup
 from dmcrypt_inline.checks.checklist import Failed, Queue
-from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.common.paths import cache_dir
 from dmcrypt_inline.common.run import CommandError
 from dmcrypt_inline.kernels import build_programs as stage
 from dmcrypt_inline.trees.base import prepare_base
@@ -102,15 +100,6 @@ def test_a_build_is_reused_until_the_tree_or_the_flags_change(tmp_path: Path, mo
     stage.build_programs(replace(made, target=changed))
     assert not mark.exists()
     assert not (tmp_path / "elsewhere").exists()
-
-
-def test_where_build_has_a_space_the_cache_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmcrypt_inline.common.paths.BUILD", tmp_path / "a b")
-    made = tree(tmp_path, CHANGED)
-    assert stage.build_programs(made).prefix.is_relative_to(cache_dir())
-    monkeypatch.setenv("DMCRYPT_INLINE_CACHE", str(tmp_path / "c d"))
-    with pytest.raises(UserError, match="set DMCRYPT_INLINE_CACHE to a directory without"):
-        stage.build_programs(made)
 
 
 def test_a_build_that_fails_shows_why_and_leaves_no_stamp(tmp_path: Path) -> None:
