@@ -26,6 +26,8 @@ from .results import Outcome, earlier_outcomes, say_outcome, store
 QUICK_SECONDS, FULL_SECONDS = 2400.0, 10800.0  # against a guest that hangs
 AT_ONCE = 2  # guests at the same time: each mostly keeps one CPU busy
 
+OWN_SUITE_WITHOUT_QUEUE = f"{WITHOUT_QUEUE}/own_suite"
+
 Job = Callable[[], Outcome]  # one guest
 Judge = Callable[[TestResult], TestResult]
 
@@ -144,16 +146,17 @@ def test_queue(
 ) -> Counts:
     """Run the tests of make test for a queue: `tests` on the series in their short form, and `mutants`.
 
-    With `cryptsetup`, run its tests, too; if `with_advice`, run advise on the base.
+    With `cryptsetup`, run its tests, too, except for the slow one of its own suite without the queue in the kernel. If
+    `with_advice`, run advise on the base.
     """
 
-    def kept(names: Sequence[str]) -> tuple[str, ...]:
+    def kept(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(name for name in names if not is_named(name, excluded))
 
     suite = Suite(machine, "test", cryptsetup=cryptsetup)
     jobs: list[Job] = []
     if cryptsetup:  # the longest jobs come first, so that the last ones end together
-        jobs += suite.cryptsetup_tests(kept(cryptsetup_tests()))
+        jobs += suite.cryptsetup_tests(kept(test for test in cryptsetup_tests() if test != OWN_SUITE_WITHOUT_QUEUE))
     jobs += suite.kselftests(kept(tests))
     if with_advice:
         jobs += suite.advice()
