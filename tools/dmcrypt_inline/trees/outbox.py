@@ -158,7 +158,7 @@ def _commits(tree: Tree, thread: Thread, posting: Posting, env: dict[str, str]) 
 
 
 def base_commit_of(tree: Tree, log: Path) -> str | None:
-    """The commit of the target's tag, or the user's commit with its files; None where nobody knows one."""
+    """The commit of the target's tag, or the user's commit with its files; None if neither is known."""
     if tree.target.below:
         return None
     own, name = tree.taken or (tree.path, "")

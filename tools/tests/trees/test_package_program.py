@@ -164,7 +164,7 @@ def test_it_can_be_killed_before_any_change(tmp_path: Path, part: int) -> None:
     shutil.copytree(system.root, fresh)
     assert system.call("install") == 0
     shutil.copytree(system.root, installed)
-    found: dict[tuple[State, str, bool], dict[str, Path]] = {}  # the trees, by what is left of temporary files
+    found: dict[tuple[State, str, bool], dict[str, Path]] = {}  # the trees by state and remaining files
     for before in (fresh, installed):
         for number, (what, trouble) in enumerate((("install", {}), ("install", NO_BUILD), ("remove", {}))):
             shutil.rmtree(system.root)
