@@ -6,12 +6,12 @@ import re
 import tempfile
 from pathlib import Path
 
-from ..common.gitrepo import update_files
+from ..common.gitrepo import resolve, update_files
 from ..common.progress import step
-from ..common.run import CommandError
+from ..common.run import CommandError, run
 from ..kernels.build_programs import build_of, configure_programs, make_programs
 from ..trees.targets import Autotools
-from .checklist import Check, Failed, Queue, fail_if, new_lines
+from .checklist import Check, Failed, Queue, fail_if, kept_lines, new_lines
 
 CFLAGS = "-g -O2 -Wall -Wextra"
 DIAGNOSTIC = re.compile(r"\b(warning|error):")
@@ -24,8 +24,16 @@ def cryptsetup_checks(queue: Queue) -> list[Check]:
 
 def _each_builds(queue: Queue) -> None:
     """Build the base, then each patch in the same directory, and compare the warnings with the base's."""
+    tree = queue.applied()
+    commits = [resolve(tree.path, f"{commit}^{{tree}}", queue.log) for commit in (tree.base, *tree.commits)]
+    compiler = run(["gcc", "--version"], log=queue.log, timeout=60).output.splitlines()[0]
+    names = [patch.name for patch in queue.patches()]
+    fail_if(kept_lines((build_of(queue.target), compiler, names, commits), lambda: _new_diagnostics(queue)))
+
+
+def _new_diagnostics(queue: Queue) -> list[str]:
     tree, build = queue.applied(), build_of(queue.target)
-    problems = []
+    problems: list[str] = []
     title = f"compiling {queue.target.name} after each patch"
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name, step(title, queue.log):
         source = Path(name) / "source"
@@ -39,7 +47,7 @@ def _each_builds(queue: Queue) -> None:
             except CommandError as error:
                 raise Failed(f"{patch.name}: it does not build\n{error}") from error
             problems += [f"{patch.name}: {line}" for line in new_lines(found, old)]
-    fail_if(problems)
+    return problems
 
 
 def _diagnostics(build: Autotools, source: Path, log: Path) -> list[str]:

@@ -16,7 +16,7 @@ from ..common.run import CommandError, run
 from ..kernels.build import ARCHES, HOST, USER_MODE, Prepared, make_module, prepare_kernel, write_kbuild
 from ..trees import selftests
 from ..trees.targets import COMPILE_ONLY, CROSS_COMPILE_ONLY
-from .checklist import Check, Failed, Queue, fail_if, new_lines
+from .checklist import Check, Failed, Queue, fail_if, kept_lines, new_lines
 
 SELFTESTS = "tools/testing/selftests/"
 CODE = (".c", ".S")
@@ -139,23 +139,30 @@ def _new_diagnostics(queue: Queue, prepared: Prepared, states: Mapping[str, tupl
 def _diagnostics(queue: Queue, prepared: Prepared, commit: str, files: Iterable[str]) -> list[str]:
     """Compile those of `files` that a commit has, with W=1 and sparse; return the diagnostics without line numbers.
 
-    All headers that the queue changes are taken from the commit, too.
+    All headers that the queue changes are taken from the commit, too. Diagnostics of the same files are kept.
     Raises CommandError when a file does not compile.
     """
     tree = queue.applied()
     related = sorted({path for _, _, path in queue.changed(*CODE, ".h")})  # a file may include any of them
     listed = git(tree.path, "ls-tree", "-r", "--name-only", commit, "--", *files, *related, log=queue.log).output
-    present = listed.splitlines()
+    sparse = run(["sparse", "--version"], log=queue.log, timeout=60).output
+    texts = {path: git(tree.path, "show", f"{commit}:{path}", log=queue.log).output for path in listed.splitlines()}
+    if commit == tree.base:
+        texts[tree.target.source] += PROBE
+    return kept_lines((prepared.key, sparse, sorted(files), texts), lambda: _compile(prepared, texts, files, queue.log))
+
+
+def _compile(prepared: Prepared, texts: Mapping[str, str], files: Iterable[str], log: Path) -> list[str]:
+    """Compile those of `files` that are among `texts`; return the diagnostics without line numbers."""
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
         directory = Path(name)
-        for path in present:
-            probe = PROBE if commit == tree.base and path == tree.target.source else ""
+        for path, text in texts.items():
             (directory / path).parent.mkdir(parents=True, exist_ok=True)
-            (directory / path).write_text(git(tree.path, "show", f"{commit}:{path}", log=queue.log).output + probe)
-        objects = [str(Path(path).with_suffix(".o")) for path in present if path in files]
+            (directory / path).write_text(text)
+        objects = [str(Path(path).with_suffix(".o")) for path in texts if path in files]
         write_kbuild(directory, objects, prepared.source)
-        output = make_module(prepared, directory, queue.log, "W=1", "C=2", SPARSE, *objects)
-        undefined = run(["nm", "-u", *(directory / each for each in objects)], log=queue.log, timeout=60).output
+        output = make_module(prepared, directory, log, "W=1", "C=2", SPARSE, *objects)
+        undefined = run(["nm", "-u", *(directory / each for each in objects)], log=log, timeout=60).output
     lines = [line for line in output.splitlines() if DIAGNOSTIC.search(line)]
     lines += [f"it calls {name}, which no kernel has: use do_div or div64_u64" for name in DIVISIONS.findall(undefined)]
     return [re.sub(r":\d+:\d+", "", line.replace(f"{directory}/", "")) for line in lines]

@@ -27,6 +27,8 @@ CACHE_KINDS = {
     "sources": "sources of kernel builds",
     "kernels": "kernels",
     "modules": "builds of dm-crypt",
+    "programs": "builds of cryptsetup",
+    "diagnostics": "the compilers' messages about a patch",
     "images": "disk images for make package-test",
     "python": "Python environments",
 }

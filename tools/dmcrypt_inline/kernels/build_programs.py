@@ -1,4 +1,4 @@
-"""Stage 'built' for targets that are programs: libraries, programs and test programs, under build/<target>.
+"""Stage 'built' for targets that are programs: libraries, programs and test programs, in the cache.
 
 Installed programs contain their own path, so a build cannot be renamed: a stamp, written last, marks a complete one.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from ..common.errors import UserError
 from ..common.gitrepo import resolve, update_files
 from ..common.jobs import jobs
-from ..common.paths import GIB, build_dir, is_complete, locked, log_dir, require_space, stamp
+from ..common.paths import GIB, is_complete, locked, log_dir, require_space, stamp, use_entry
 from ..common.progress import step
 from ..common.run import run
 from ..trees.series import Tree
@@ -43,19 +43,19 @@ class Programs:
 
 
 def build_programs(tree: Tree) -> Programs:
-    """Build and install the tree with its queue below build/<target>, or return the installation that is there.
+    """Build and install the tree with its queue in the cache, or return the installation that is there.
 
     Only reads the tree. Raises UserError when a program fails, when the disk is too small, or when libtool cannot
     install to this path.
     """
     name, build, log = tree.target.name, build_of(tree.target), log_dir(tree.target.name) / "build.log"
-    place = build_dir(name) / "series"
+    files = str(resolve(tree.path, f"{tree.series}^{{tree}}", log))
+    place = use_entry("programs", f"{name}-{files[:16]}")
     if AWKWARD.search(str(place)):
-        raise UserError(f"{place}: libtool cannot install to a path with this character: move the checkout")
+        raise UserError(f"{place}: libtool cannot install to a path with this character: set DMCRYPT_INLINE_CACHE")
     source, prefix = place / "source", place / "installed"
     compiler = run(["gcc", "--version"], log=log, timeout=60).output.splitlines()[0]
-    files = resolve(tree.path, f"{tree.series}^{{tree}}", log)
-    key = hashlib.sha256("\n".join([str(place), str(files), compiler, CFLAGS, repr(build)]).encode()).hexdigest()
+    key = hashlib.sha256("\n".join([str(place), files, compiler, CFLAGS, repr(build)]).encode()).hexdigest()
     with locked(place):
         if not is_complete(place, key):
             shutil.rmtree(place, ignore_errors=True)

@@ -104,8 +104,12 @@ def file_of(test: str) -> str:
 
 
 def sample(target: Target) -> list[Mutant]:
-    """A few mutants that need no debug kernel, each with one test, and each with another test."""
-    by_test = {mutant.tests[0]: mutant for mutant in reversed(without_debug_kernel(all_mutants(target)))}
+    """A few mutants that need no debug kernel, each with one test, and each with another test.
+
+    The tree's suite is not among the tests: it takes several times as long as others, and is run on the base.
+    """
+    mutants = reversed(without_debug_kernel(all_mutants(target)))
+    by_test = {test: mutant for mutant in mutants for test in mutant.tests[:1] if group_of(test) != IN_TREE}
     found = [replace(mutant, tests=(test,)) for test, mutant in sorted(by_test.items())]
     return found[:: max(1, len(found) // SAMPLE)][:SAMPLE]
 
