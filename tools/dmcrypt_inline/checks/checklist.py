@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -83,14 +83,15 @@ class Queue:
         tree, words = self.applied(), ("diff", "--no-renames", "--name-only")
         return git(tree.path, *words, tree.base, tree.series, *options, log=self.log).output.splitlines()
 
-    def changed(self, *suffixes: str) -> Iterator[tuple[str, str, str]]:
-        """Patch file name, commit and path of each changed file with one of these suffixes."""
-        tree = self.applied()
+    @cached_property
+    def changes(self) -> list[tuple[str, str, str]]:
+        """Patch file name, commit and path of each file that a patch changes."""
+        tree, found = self.applied(), []
         for patch, commit in zip(self.patches(), tree.commits):
             options = ("diff-tree", "-r", "--no-commit-id", "--name-only")
-            for path in git(tree.path, *options, commit, log=self.log).output.splitlines():
-                if path.endswith(suffixes):
-                    yield patch.name, commit, path
+            paths = git(tree.path, *options, commit, log=self.log).output.splitlines()
+            found += [(patch.name, commit, path) for path in paths]
+        return found
 
 
 def fail_if(problems: Sequence[str]) -> None:
@@ -109,8 +110,8 @@ def kept_lines(inputs: Iterable[object], find: Callable[[], list[str]]) -> list[
 
     `inputs` must describe all that `find` reads. Raises what `find` raises, and keeps nothing then.
     """
-    rooms = (Path(__file__).parent, Path(__file__).parents[1] / "kernels")
-    code = [path.read_text() for room in rooms for path in sorted(room.glob("*.py"))]
+    packages = (Path(__file__).parent, Path(__file__).parents[1] / "kernels")
+    code = [path.read_text() for package in packages for path in sorted(package.glob("*.py"))]
     key = hashlib.sha256("\0".join(map(str, [*inputs, *code])).encode()).hexdigest()
     place = use_entry("diagnostics", key[:16])
 

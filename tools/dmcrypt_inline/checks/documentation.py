@@ -1,4 +1,4 @@
-"""`make check`, the documentation of a kernel queue: the tree's own Sphinx build has no new warnings."""
+"""`make check`, the documentation of a kernel queue: warnings of kernel-doc and of the tree's Sphinx build."""
 
 from __future__ import annotations
 
@@ -20,12 +20,33 @@ READ = (
     *(ROOT, "Kbuild", "MAINTAINERS", "Makefile", "arch/x86", "drivers/md", "include", "scripts"),
     *("tools/docs", "tools/lib/python", "tools/net/ynl"),
 )
+KERNEL_DOC = ("tools/docs/kernel-doc", "scripts/kernel-doc")  # newer trees, older trees
+KERNEL_DOC_WARNING = re.compile(r"\b(warning|error)\b(?!.*no structured comments)", re.I)
 WARNING = re.compile(r"\b(warning|error|severe|critical):", re.I)  # not "build succeeded, 2 warnings."
 
 
 def documentation_checks(queue: Queue) -> list[Check]:
-    """The check of the documentation that a kernel queue changes."""
-    return [Check("documentation_builds_without_new_warnings", lambda: _sphinx(queue), ("make", "tar"), slow=True)]
+    """The checks of the documentation that a kernel queue changes."""
+    return [
+        Check("kernel_doc_is_silent", lambda: _kernel_doc(queue), ("perl",)),
+        Check("documentation_builds_without_new_warnings", lambda: _sphinx(queue), ("make", "tar"), slow=True),
+    ]
+
+
+def _kernel_doc(queue: Queue) -> None:
+    """Read the kernel-doc comments of the files that the queue changes. W=1 does it for .c files alone."""
+    tree = queue.applied()
+    script = next((tree.path / path for path in KERNEL_DOC if (tree.path / path).is_file()), None)
+    if script is None:
+        raise Skipped("the tree has no kernel-doc")
+    present = queue.paths("--diff-filter=d", "--", "*.c", "*.h")
+    with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
+        files = [Path(name, Path(path).name) for path in present]
+        for path, file in zip(present, files):
+            file.write_text(git(tree.path, "show", f"{tree.series}:{path}", log=queue.log).output)
+        done = run([script, "-none", *files], log=queue.log, timeout=300, cwd=tree.path, check=False)
+    lines = [line.replace(f"{name}/", "") for line in done.transcript.splitlines() if KERNEL_DOC_WARNING.search(line)]
+    fail_if(lines or ([done.transcript] if done.returncode else []))
 
 
 def _sphinx(queue: Queue) -> None:

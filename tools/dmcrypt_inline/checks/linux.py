@@ -20,6 +20,7 @@ from .checklist import Check, Failed, Queue, fail_if, kept_lines, new_lines
 
 SELFTESTS = "tools/testing/selftests/"
 CODE = (".c", ".S")
+SOURCES = (*CODE, ".h")
 DIAGNOSTIC = re.compile(r"\b(warning|error):")
 # sparse 0.6.4 does not know these, which the trees and clang's headers use. Newer trees refuse to run a sparse without
 # the first, and after an error in a header sparse reports nothing about the driver.
@@ -99,7 +100,7 @@ def _each_builds(queue: Queue, flavour: str) -> None:
     """Compile the files that each patch changes. A changed header compiles every file that the queue changes."""
     tree = queue.applied()
     prepared = prepare_kernel(queue.kernel() or tree, flavour)
-    changed = [each for each in queue.changed(*CODE, ".h") if not each[2].startswith(SELFTESTS)]
+    changed = [each for each in queue.changes if each[2].endswith(SOURCES) and not each[2].startswith(SELFTESTS)]
     code = {path for _, _, path in changed if path.endswith(CODE)} | {tree.target.source}
     if prepared.arch.name == USER_MODE.name:
         code = {path for path in code if "x86" not in Path(path).parts}
@@ -143,7 +144,7 @@ def _diagnostics(queue: Queue, prepared: Prepared, commit: str, files: Iterable[
     Raises CommandError when a file does not compile.
     """
     tree = queue.applied()
-    related = sorted({path for _, _, path in queue.changed(*CODE, ".h")})  # a file may include any of them
+    related = sorted({path for _, _, path in queue.changes if path.endswith(SOURCES)})  # a file may include any of them
     listed = git(tree.path, "ls-tree", "-r", "--name-only", commit, "--", *files, *related, log=queue.log).output
     sparse = run(["sparse", "--version"], log=queue.log, timeout=60).output
     texts = {path: git(tree.path, "show", f"{commit}:{path}", log=queue.log).output for path in listed.splitlines()}

@@ -16,14 +16,13 @@ from .documentation import documentation_checks
 from .linux import linux_checks
 from .posting import posting_checks
 from .sources import codespell, succeeds
-from .static_analysis import source_reading_checks
 
 INDEX = re.compile(r"^index ([0-9a-f]+\.\.[0-9a-f]+)", re.M)
 
 
 def queue_checks(queue: Queue, env: Path) -> list[Check]:
     """All checks of a queue. `env` is the Python environment."""
-    of_kernels = (linux_checks, source_reading_checks, documentation_checks)
+    of_kernels = (linux_checks, documentation_checks)
     kind = of_kernels if queue.target.is_kernel else (cryptsetup_checks,)
     return [
         *mail_checks(queue, env),

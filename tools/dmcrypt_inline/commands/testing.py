@@ -61,7 +61,7 @@ def check(request: Request, only: str) -> int:
     if unknown := sorted({*wanted} - known):
         raise UserError(f"there is no check {', '.join(unknown)} for these targets; make list shows all")
     builds = {"build" if target.is_kernel else "cryptsetup" for target in targets}
-    install_packages("base", "check", "coccinelle", "slow", *builds)
+    install_packages("base", "check", "slow", *builds)
     if wanted:
         every = [each for checks in groups.values() for each in checks(python_env())]
         return _close(run_checks([each for each in every if each.name in wanted]))
@@ -101,7 +101,7 @@ def test(request: Request, exclude: str, failed: bool) -> int:
         wanted = failed_last(BUILD, "test", wanted)
     checks, guests = ({name: parts[name] for name in wanted if name in parts} for parts in (checks, guests))
 
-    install_packages("base", "build", "check", "coccinelle", "cryptsetup", "guest")
+    install_packages("base", "build", "check", "cryptsetup", "guest")
     settings = {"target": request.target_name or "all"}
     earlier = earlier_outcomes(BUILD, "test", settings)
     out = new_run(BUILD, "test")

@@ -24,8 +24,6 @@ MORE_PATHS = ("/usr/sbin", "/sbin", "/usr/lib/git-core", "/usr/libexec/git-core"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 FILES = {  # patterns below /
     "debian-archive-keyring": (str(KEYRING).lstrip("/"),),
-    # Coccinelle loads Python's library by the name that it has for development.
-    "libpython3.so": ("usr/lib*/libpython3.*.so", "usr/lib/*-linux-gnu*/libpython3.*.so"),
     "ovmf": ("usr/share/OVMF/OVMF_CODE*.fd",),
 }
 # What each group of stages needs: programs, C headers, Perl modules, FILES, and Python's ensurepip.
@@ -38,7 +36,6 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("blkid/blkid.h", "json-c/json.h", "libdevmapper.h", "openssl/evp.h", "popt.h", "stdlib.h", "uuid/uuid.h"),
     ),
     "check": ("git", "git-send-email", "Mail::Address", "perl", "quilt", "shellcheck", "sparse"),
-    "coccinelle": ("libpython3.so", "spatch"),
     "slow": ("arm-linux-gnueabi-gcc", "clang-19", "s390x-linux-gnu-gcc"),
     "guest": (
         *("cryptsetup", "dmsetup", "fio", "jq", "keyctl", "losetup", "mkfs.btrfs", "mkfs.ext4", "modprobe", "perl"),
@@ -71,7 +68,6 @@ PACKAGES = {
     "keyctl": ("keyutils", "keyutils", "keyutils"),
     "libdevmapper.h": ("libdevmapper-dev", "device-mapper-devel", "device-mapper"),
     "libelf.h": ("libelf-dev", "elfutils-libelf-devel", "libelf"),
-    "libpython3.so": ("libpython3-dev", "python3-devel", "python"),
     "libtoolize": ("libtool", "libtool", "libtool"),
     "losetup": ("util-linux", "util-linux", "util-linux"),
     "Mail::Address": ("libmailtools-perl", "perl-MailTools", "perl-mailtools"),
@@ -88,7 +84,6 @@ PACKAGES = {
     "qemu-system-x86_64": ("qemu-system-x86", "qemu-system-x86-core", "qemu-system-x86"),
     "s390x-linux-gnu-gcc": ("gcc-s390x-linux-gnu", "gcc-s390x-linux-gnu", ""),
     "shellcheck": ("shellcheck", "ShellCheck", "shellcheck"),
-    "spatch": ("coccinelle", "coccinelle", ""),
     "stdlib.h": ("libc6-dev", "glibc-devel", "glibc"),
     "udevadm": ("udev", "systemd-udev", "systemd"),
     "uuid/uuid.h": ("uuid-dev", "libuuid-devel", "util-linux-libs"),

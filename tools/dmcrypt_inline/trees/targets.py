@@ -78,10 +78,10 @@ class Target:
     """One upstream tree at one version, and the queue that applies to it.
 
     `blobs` maps paths to the abbreviated git blob ids that a tree of this version has; `package_blobs` the same for
-    the embedded base, where that differs. `commit` is the commit of the tag (40 hex digits, "": not known). `abi` maps
-    paths to text that the patched file must contain. `below` names the target whose tree, with its queue applied, is
-    the base of a stacked queue. A `long_term` kernel takes fixes only; where the user does not name it, its mails are
-    checked and its NATIVE kernel is tested. `in_package`: its driver is in the package. `directory` holds the queue.
+    the embedded base, where that differs. `commit` is the commit of the tag (40 hex digits, "": not known). `below`
+    names the target whose tree, with its queue applied, is the base of a stacked queue. A `long_term` kernel takes
+    fixes only; where the user does not name it, its mails are checked and its NATIVE kernel is tested. `in_package`:
+    its driver is in the package. `directory` holds the queue.
 
     Of programs only: `build`. Of kernels only: `fragments` maps each flavour to its config fragments, later ones win.
     `other_sources` are files of further modules, outside the driver's directory; variants replace them, too.
@@ -98,7 +98,6 @@ class Target:
     kind: Kind = LINUX
     package_blobs: Mapping[str, str] = field(default_factory=dict)
     commit: str = ""
-    abi: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     below: str = ""
     long_term: bool = False
     in_package: bool = False
@@ -230,7 +229,6 @@ LINUX_5_8 = Target(
     package=Package("linux-source-5.10", "bullseye-security", "5.10.262-1"),
     blobs={DRIVER: "000ddfab5ba0"},
     commit="48778464bb7d346b47157d21ffde2af6b2d39110",
-    abi={DRIVER: (".version = {1, 22, 0},",)},
     directory=REPO,
     fragments=config_fragments(NATIVE),
     other_sources=("crypto/cryptd.c",),
@@ -250,7 +248,6 @@ LINUX_7_3 = Target(
     tag="v7.3",
     package=Package("linux-source-7.3", "trixie-backports"),
     blobs={DRIVER: "0bd22bda3e2d"},
-    abi={DRIVER: (".version = {1, 29, 0},",)},
     fragments=config_fragments(NATIVE_DEBUG, MEASURED, own="linux-7.3", without="preempt_none"),  # x86 gave it up
     has_flags=True,
     defects=(*DEFECTS, "nothing_sleeps_under_rcu"),
@@ -291,7 +288,6 @@ LINUX_6_12 = Target(
     tag="v6.12",
     package=Package("linux-source-6.12", "trixie-security"),
     blobs={DRIVER: "3c2334232cd0"},
-    abi={DRIVER: (".version = {1, 28, 0},",)},
     long_term=True,
     in_package=True,
     fragments=config_fragments(NATIVE, NATIVE_DEBUG, own="linux-6.12"),
@@ -306,7 +302,6 @@ LINUX_6_1 = Target(
     tag="v6.1",
     package=Package("linux-source-6.1", "bookworm-security"),
     blobs={DRIVER: "ade39bbe4911"},
-    abi={DRIVER: (".version = {1, 24, 0},",)},
     long_term=True,
     in_package=True,
     fragments=config_fragments(NATIVE, NATIVE_DEBUG, own="linux-6.1", last={NATIVE_DEBUG: "native_6.1"}),
@@ -337,12 +332,6 @@ CRYPTSETUP_2_3 = Target(
         "src/cryptsetup.c": "d0967f1e4135",
     },
     commit="74e94e7bdd12fdfd4e5869d14c91cee2fe242eeb",
-    abi={
-        "lib/libcryptsetup.h": (
-            "#define CRYPT_ACTIVATE_NO_READ_WORKQUEUE (1 << 24)",
-            "#define CRYPT_ACTIVATE_NO_WRITE_WORKQUEUE (1 << 25)",
-        )
-    },
     directory=REPO / "cryptsetup-patches",
     build=Autotools(
         prepare=(("sh", "./autogen.sh"),),

@@ -1,4 +1,4 @@
-"""checks/documentation.py: new warnings of the documentation build fail, those of the base do not."""
+"""checks/documentation.py: new warnings of the documentation build and all of kernel-doc fail."""
 
 from __future__ import annotations
 
@@ -49,3 +49,20 @@ def test_new_warnings_fail(queue: Queue, path: str, text: str, expected: str) ->
 def test_a_queue_that_changes_no_documentation_is_skipped(queue: Queue) -> None:
     with pytest.raises(Skipped):
         documentation._sphinx(queue)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('echo "$2:1: warning: no structured comments found" >&2', ""),
+        ('echo "$2:1: warning: no description" >&2', "dm-crypt.c:1: warning: no description"),
+        ("echo broken; exit 1", "broken\n"),
+    ],
+)
+def test_warnings_of_kernel_doc_fail(tmp_path: Path, line: str, expected: str) -> None:
+    queue = make_queue(tmp_path)
+    script = queue.applied().path / "scripts" / "kernel-doc"
+    script.parent.mkdir()
+    script.write_text(f"#!/bin/sh\n{line}\n")
+    script.chmod(0o755)
+    assert findings(lambda: documentation._kernel_doc(queue)) == expected

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import MISSPELLED, PATCH, SOURCE, applied, findings, findings_of, git, git_tree, make_target
+from small import MISSPELLED, PATCH, applied, findings, findings_of, git, git_tree, make_target
 
 from dmcrypt_inline.checks import posting, queues
 from dmcrypt_inline.checks.checklist import Queue, Skipped, run_checks
@@ -91,12 +91,3 @@ def test_mails_that_git_am_applies_otherwise_fail(queue: Queue, target: Target) 
     head = git(tree.path, "rev-parse", "HEAD").strip()
     other = replace(tree, series=head, commits=(head,))
     assert findings(lambda: posting._patch_mails(replace(queue, apply=lambda: other)))
-
-
-def test_missing_abi_numbers_fail(queue: Queue, target: Target) -> None:
-    numbers = {SOURCE: ("version = 22", "version = 23"), "missing.h": ("1 << 24",)}
-    found = findings(lambda: posting._abi(replace(queue, target=replace(target, abi=numbers))))
-    assert [(line.split(":")[0], line.split(": ")[-1]) for line in found.splitlines()] == [
-        (SOURCE, "version = 23"),
-        ("missing.h", "1 << 24"),
-    ]

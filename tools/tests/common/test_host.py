@@ -22,7 +22,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", str(path))
     monkeypatch.setattr(host, "MORE_PATHS", ())
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    monkeypatch.setattr(host, "GROUPS", {"one": ("git",), "two": ("git", "spatch", "quilt")})
+    monkeypatch.setattr(host, "GROUPS", {"one": ("git",), "two": ("git", "keyctl", "quilt")})
     script(path, "git", "")
     return path
 
@@ -43,7 +43,7 @@ def apt_calls(place: Path) -> list[list[str]]:
     return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 
 
-INSTALLS = "PATH=/bin:/usr/bin; [ $1 = update ] || for name in spatch quilt; do ln -s /bin/true {0}/bin/$name; done"
+INSTALLS = "PATH=/bin:/usr/bin; [ $1 = update ] || for name in keyctl quilt; do ln -s /bin/true {0}/bin/$name; done"
 STALE = "PATH=/bin:/usr/bin; [ -e {0}/stale ] || {{ touch {0}/stale; exit 1; }}; "
 
 
@@ -60,7 +60,7 @@ def test_missing_packages_are_installed(place: Path, group: str, body: str, expe
     host.ensure_packages(group)
     calls = apt_calls(place)
     assert [call[0] for call in calls] == expected
-    assert all(call[-2:] == ["coccinelle", "quilt"] for call in calls if call[0] == "install")
+    assert all(call[-2:] == ["keyutils", "quilt"] for call in calls if call[0] == "install")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_missing_packages_are_named_for_each_distribution(place: Path, apt: str,
         script(place, "sudo", sudo)
     with pytest.raises(UserError) as caught:
         host.ensure_packages("two")
-    assert "dnf install coccinelle quilt" in str(caught.value)
+    assert "dnf install keyutils quilt" in str(caught.value)
     assert len(apt_calls(place)) == calls
 
 
