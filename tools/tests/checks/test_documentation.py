@@ -23,7 +23,7 @@ TEXT = "Documentation/dm/text.rst"
 @pytest.fixture
 def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Queue:
     """A queue whose base has documentation with one warning, and a build of it."""
-    monkeypatch.setattr(documentation, "TOOLS", tmp_path)
+    monkeypatch.setattr("dmcrypt_inline.trees.targets.DATA", tmp_path / "targets")
     monkeypatch.setattr("dmcrypt_inline.common.host.python_env", lambda _: tmp_path)
     (tmp_path / "targets" / "small").mkdir(parents=True)
     (tmp_path / "targets" / "small" / "sphinx.txt").write_text("")
