@@ -233,7 +233,7 @@ LINUX_5_8 = Target(
     directory=REPO,
     fragments=config_fragments(NATIVE),
     other_sources=("crypto/cryptd.c",),
-    exceptions=("polled_io_ends", "zoned_writes_stay_in_order", *KUNIT),
+    exceptions=("bad_tags_fail_before_audit", "polled_io_ends", "zoned_writes_stay_in_order", *KUNIT),
     native_exceptions=(  # fault injection, kmemleak, /dev/mem, the memory controller
         "empty_pools_keep_data",
         "failed_requests_leave_nothing",
