@@ -1,16 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-DESCRIPTION="a read of a sector with a wrong tag fails at once, even if the audit daemon does not answer"
+DESCRIPTION="a read of a sector with a wrong tag fails before its audit record is written"
 #
 # audit_log_start() waits for the daemon up to a minute while the queue of records is full.
-# Requires: root, dmsetup, null_blk, dm-integrity, python3, CONFIG_DM_AUDIT, no audit daemon.
+# Requires: root, dmsetup, null_blk, dm-integrity, python3, CONFIG_DM_AUDIT, CONFIG_STACKTRACE, no audit
+# daemon.
 # Risks: audit records of other programs are delayed.
 # Kernel arguments: audit=1
 # Provokes: INTEGRITY AEAD ERROR
 
 . "$(dirname "$0")/common.sh"
 
-READS=8
+READS=8    # more than the queue of audit holds here
+MANY=400   # more than dm-crypt keeps
 ARGUMENTS=(integrity:28:aead sector_size:4096)
 RATELIMIT=/proc/sys/kernel/printk_ratelimit
 
@@ -44,44 +46,101 @@ deaf_daemon() {
 
 audit_ended() { (audit_set 16 0 64) >/dev/null; }
 
-# refused_reads: print how long READS reads of the forged sector take, in ms.
-refused_reads() {
-	local read start=${EPOCHREALTIME/./}
-
-	for ((read = 0; read < READS; read++)); do
-		dd if="$MAPPED" of=/dev/null bs=4k count=1 iflag=direct status=none 2>/dev/null &&
-			fail "read $read succeeds"
-	done
-	echo $(((${EPOCHREALTIME/./} - start) / 1000))
-}
-
-# fails_at_once MODE CIPHER
-fails_at_once() {
-	local before after
-
+# forged MODE CIPHER SECTORS: the tags of the first sectors are wrong. Sets $MAPPED.
+forged() {
 	null_disk completion_nsec=10000
 	tags_over 28
 	KEY=$(key_of "$2" | rev) crypt forger "$2" "${ARGUMENTS[@]}"
-	dd if=/dev/zero of="$MAPPED" bs=4k count=1 oflag=direct status=none || broken "cannot forge"
+	dd if=/dev/zero of="$MAPPED" bs=4k count="$3" oflag=direct status=none || broken "cannot forge"
 	undo_last
 	crypt right "$2" ${FLAGS[$1]} "${ARGUMENTS[@]}"
-	before=$(refused_reads)
-	sleep 1 # records come from a thread
-	log_since "$start_mark" | grep -q "audit: .*module=crypt op=integrity-aead" || skip "needs CONFIG_DM_AUDIT"
-	deaf_daemon
-	refused_reads >/dev/null # fill the queue
-	after=$(refused_reads)
-	diag "$READS reads: $before ms; with a daemon that does not answer: $after ms"
-	want "the daemon delays reads" no "$([ "$after" -lt $((2 * before + 500)) ] && echo no || echo "$after ms")"
+	refused_reads 1
+	soon records_are 1 || skip "needs CONFIG_DM_AUDIT"
 }
 
+# refused_reads COUNT: read the first sectors one after the other.
+refused_reads() {
+	want "reads that fail with EILSEQ" "$1" "$(
+		python3 - "$MAPPED" "$1" <<-'END'
+			import errno, mmap, os, sys
+			disk, buffer = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT), mmap.mmap(-1, 4096)
+			refused = 0
+			for sector in range(int(sys.argv[2])):
+			    try:
+			        os.preadv(disk, [buffer], 4096 * sector)
+			    except OSError as error:
+			        refused += error.errno == errno.EILSEQ
+			print(refused)
+		END
+	)"
+}
+
+# a_record_waits: a task waits for space in the queue of audit.
+a_record_waits() { grep -qs audit_log_start /proc/[0-9]*/stack; }
+
+# records: count the audit records in the log.
+records() {
+	log_since "$start_mark" | sed -n 's/.*audit(\([0-9.:]*\)): module=crypt op=integrity-aead .*/\1/p' | sort -u | wc -l
+}
+
+# dropped: sum up the numbers of dropped records in the log.
+dropped() {
+	log_since "$start_mark" |
+		awk '/crypt: .*: dropped [0-9]+ audit records/ { sub(/.*dropped /, ""); sum += $1 } END { print sum + 0 }'
+}
+
+records_are() { [ $(($(records) + $(dropped))) -eq "$1" ]; }
+
+# soon COMMAND...: within twenty seconds.
+soon() {
+	local try
+
+	for ((try = 0; try < 200; try++)); do
+		"$@" && return
+		sleep 0.1
+	done
+	return 1
+}
+
+# fails_before_its_record MODE CIPHER: a read has failed, and its record still waits.
+fails_before_its_record() {
+	local reads=1 waits=no
+
+	forged "$1" "$2" $READS
+	deaf_daemon
+	while [ $waits = no ] && [ $reads -lt $((5 * READS)) ]; do
+		refused_reads $READS
+		reads=$((reads + READS))
+		! a_record_waits || waits=yes
+	done
+	want "a record waits after the reads" yes $waits
+	undo_last # no daemon: records go to the log
+	soon records_are $reads
+	want "records" $reads "$(records)"
+}
+
+# dropped_records_are_counted MODE CIPHER: dm-crypt keeps up to 256 records while audit takes none.
+dropped_records_are_counted() {
+	forged "$1" "$2" $MANY
+	deaf_daemon
+	refused_reads $MANY
+	undo_last
+	soon records_are $((MANY + 1))
+	diag "$(records) records, $(dropped) dropped"
+	want "records, with those that were dropped" $((MANY + 1)) $(($(records) + $(dropped)))
+	want "the log has a number of dropped records" yes "$([ "$(dropped)" -gt 0 ] && echo yes || echo no)"
+}
+
+[ -r /proc/self/stack ] || skip "needs CONFIG_STACKTRACE"
 requires dd rev python3 target:integrity modes async
 ! pidof auditd >/dev/null || skip "an audit daemon runs"
 defer sh -c "echo $(cat $RATELIMIT) >$RATELIMIT"
 echo 0 >$RATELIMIT
 
 for mode in "${MODES[@]}"; do
-	CASES+=("fails_at_once $mode capi:gcm(aes)-random" "fails_at_once $mode async-gcm")
+	CASES+=("fails_before_its_record $mode capi:gcm(aes)-random" "fails_before_its_record $mode async-gcm")
 done
-quick_cases "fails_at_once both capi:gcm(aes)-random" "fails_at_once default async-gcm"
+CASES+=("dropped_records_are_counted both capi:gcm(aes)-random" "dropped_records_are_counted default async-gcm")
+quick_cases "fails_before_its_record both capi:gcm(aes)-random" \
+	"fails_before_its_record default async-gcm" "dropped_records_are_counted both capi:gcm(aes)-random"
 run
