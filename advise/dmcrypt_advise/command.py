@@ -7,8 +7,9 @@ import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
-from . import applying, judge, looking, measuring, screen
+from . import applying, judge, looking, measuring, recording, screen
 from .applying import CONFIRMATION, User
 from .errors import AdviseError
 from .system import System
@@ -49,6 +50,12 @@ def option_parser() -> argparse.ArgumentParser:
     }
     for option, text in helps.items():
         action.add_argument(option, metavar="NAME", help=text)
+    text = (
+        "write everything that the program looks at to FILE, for a bug report; without keys, serial numbers and names"
+    )
+    action.add_argument("--record", metavar="FILE", help=text)
+    text = "judge the machine that --record has written to FILE, on any computer and without root"
+    parser.add_argument("--from", dest="source", metavar="FILE", help=text)
     parser.add_argument("--seconds", type=float, default=120.0, help="duration of --measure (default: %(default)g)")
     parser.add_argument("--yes", action="store_true", help="change without asking for confirmation")
     text = "key file for cryptsetup, which asks for the passphrase otherwise"
@@ -59,7 +66,10 @@ def option_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns the exit status, as EPILOG lists it, or 130 after an interrupt."""
     try:
-        return _run(option_parser().parse_args(arguments))
+        options = (parser := option_parser()).parse_args(arguments)
+        if options.source and (options.apply or options.undo or options.measure or options.record):
+            parser.error("--from only prints advice")
+        return _run(options)
     except AdviseError as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         return 2
@@ -78,10 +88,37 @@ def _run(options: argparse.Namespace) -> int:
         user = User(say, (lambda _: CONFIRMATION) if options.yes else _ask, options.key_file)
         (applying.apply if options.apply else applying.undo)(system, name, user)
         return 0
-    facts = looking.look(system)
+    if options.record:
+        _record(system, options.record)
+        return 0
+    facts = recording.replay(_read(options.source)) if options.source else looking.look(system)
     verdicts = judge.judge(facts)
     sys.stdout.write((screen.as_json if options.json else screen.text)(facts, verdicts))
     return max((verdict.status for verdict in verdicts), default=0)
+
+
+def _record(system: System, file: str) -> None:
+    """Write the machine to a new file, and compare the advice for the recording with the advice here."""
+    facts = looking.look(system)
+    text = recording.recording(system, recording.people())
+    try:
+        with Path(file).open("x") as opened:
+            opened.write(text)
+    except OSError as error:
+        raise AdviseError(f"{file}: {error.strerror}") from error
+    say(f"wrote {file}\n\n{recording.INTRODUCTION}", end="")
+    here, there = (
+        [(it.advice, it.flags, it.status) for it in judge.judge(some)] for some in (facts, recording.replay(text))
+    )
+    if here != there:
+        say("The recording leads to other advice than this machine: say so in the bug report.")
+
+
+def _read(file: str) -> str:
+    try:
+        return Path(file).read_text(errors="replace")
+    except OSError as error:
+        raise AdviseError(f"{file}: {error.strerror}") from error
 
 
 def _ask(question: str) -> str:

@@ -50,7 +50,7 @@ def devices_below(system: System, name: str) -> list[str]:
         return slaves
     if name in (disks := system.names("/sys/block")):
         return []
-    return [disk for disk in disks if name in system.names(f"/sys/block/{disk}")]
+    return [disk for disk in disks if system.exists(f"/sys/block/{disk}/{name}")]
 
 
 def disks_below(system: System, name: str) -> tuple[Disk, ...]:

@@ -31,18 +31,25 @@ def find_initramfs(system: System, release: str) -> tuple[str, dict[str, str]]:
         try:
             if not system.path(place).exists():
                 continue
-            packed = system.path(place).read_bytes()
-            if not place.endswith(".efi"):
-                return place, config_texts(packed)
-            parts = image_sections(packed)
-            if parts.get(".uname", b"").decode().strip("\0\n") == release:
-                line = parts.get(".cmdline", b"").decode(errors="replace").strip("\0\n")
-                return place, {**config_texts(parts.get(".initrd", b"")), f"{COMMAND_LINES}{place}": line}
+            if (texts := _texts(system.path(place).read_bytes(), place, release)) is not None:
+                system.seen.update({f"cpio {place} {name}": text for name, text in (texts or {"init": ""}).items()})
+                return place, texts
         except (*DAMAGED, subprocess.SubprocessError) as error:
             system.miss(f"initramfs: {place}: {error}")
             return "", {}
     system.miss("initramfs: none for this kernel was found in /boot under the usual names")
     return "", {}
+
+
+def _texts(packed: bytes, place: str, release: str) -> dict[str, str] | None:
+    """The texts of an initramfs or of a unified kernel image; None if that has another kernel."""
+    if not packed.startswith(b"MZ"):
+        return config_texts(packed)
+    parts = image_sections(packed)
+    if parts.get(".uname", b"").decode().strip("\0\n") != release:
+        return None
+    line = parts.get(".cmdline", b"").decode(errors="replace").strip("\0\n")
+    return {**config_texts(parts.get(".initrd", b"")), f"{COMMAND_LINES}{place}": line}
 
 
 def builder(texts: dict[str, str]) -> str:

@@ -53,4 +53,4 @@ def look(system: System) -> Facts:
     )
     if not open_ones and not system.names("/sys/block"):
         system.miss("disks: /sys/block is empty, as in a container")
-    return Facts(running, system.path("/proc/self/loginuid").exists(), found, tuple(system.unseen))
+    return Facts(running, system.exists("/proc/self/loginuid"), found, tuple(system.unseen))

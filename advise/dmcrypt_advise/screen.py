@@ -109,7 +109,12 @@ def as_json(facts: Facts, verdicts: Sequence[Verdict]) -> str:
         for found, verdict in zip(facts.mappings, verdicts, strict=True)
     ]
     document = {
-        "kernel": {"release": facts.kernel.release, "version": ".".join(map(str, facts.kernel.version))},
+        "kernel": {
+            "release": facts.kernel.release,
+            "version": ".".join(map(str, facts.kernel.version)),
+            "exact": facts.kernel.exact,
+            "distribution": facts.kernel.distribution,
+        },
         "mappings": mappings,
         "not_seen": facts.unseen,
     }

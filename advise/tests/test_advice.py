@@ -24,8 +24,9 @@ from dmcrypt_advise import (
 from dmcrypt_advise.defects import KNOWN_DEFECTS, generated_files, is_affected, version_numbers
 from dmcrypt_advise.judge import CANNOT_TELL, DONE, FIX_FIRST, LEAVE, SET, TAKE_BACK, Verdict
 from dmcrypt_advise.mappings import DISCARD, READ, WRITE
+from dmcrypt_advise.recording import archive, load
 from dmcrypt_advise.system import System
-from machines import MACHINES, archive, load, machine, unified
+from machines import MACHINES, machine, unified
 
 ADVISE = Path(__file__).resolve().parents[1]
 LAPTOP = "debian-12-laptop"
@@ -203,7 +204,7 @@ def test_an_initramfs_that_is_damaged_or_missing_is_listed_as_unseen(tmp_path: P
 
 def test_a_unified_kernel_image_is_read(tmp_path: Path) -> None:
     line = f"nvme0n1p3_crypt UUID={UUID} none luks,no-write-workqueue\n"
-    initrd = gzip.compress(archive(**{"etc/crypttab": line}))
+    initrd = gzip.compress(archive({"etc/crypttab": line}))
     words = f"quiet rd.luks.options={UUID}=discard\0"
     image = unified(uname=b"6.1.0-28-amd64", cmdline=words.encode(), initrd=initrd)
     system = machine(LAPTOP, tmp_path)
@@ -227,8 +228,8 @@ def test_a_unified_kernel_image_is_read(tmp_path: Path) -> None:
 def test_compressions_of_an_initramfs(packer: list[str]) -> None:
     if not shutil.which(packer[0]):
         pytest.skip(f"there is no {packer[0]}")
-    early = archive(**{"kernel/x86/microcode/AuthenticAMD.bin": "x"}) + b"\0" * 512
-    inner = archive(**{"init": "#!", "etc/crypttab": "a b\n", "etc/cmdline.d/90crypt.conf": "rd.luks.uuid=x"})
+    early = archive({"kernel/x86/microcode/AuthenticAMD.bin": "x"}) + b"\0" * 512
+    inner = archive({"init": "#!", "etc/crypttab": "a b\n", "etc/cmdline.d/90crypt.conf": "rd.luks.uuid=x"})
     packed = subprocess.run([*packer, "-c"], input=inner, capture_output=True, check=True).stdout
     found = {"etc/crypttab": "a b\n", "etc/cmdline.d/90crypt.conf": "rd.luks.uuid=x"}
     assert initramfs.config_texts(early + packed) == initramfs.config_texts(packed) == found
@@ -300,7 +301,7 @@ def test_the_place_with_the_highest_precedence_counts(
     (tmp_path / "boot").mkdir()
     if in_image:
         files = {"cryptroot/crypttab": f"{NAME} UUID={UUID} none {in_image}\n", "cryptroot/keyfiles/a.key": "secret"}
-        (tmp_path / "boot/initrd.img-6.1.0-28-amd64").write_bytes(gzip.compress(archive(**files)))
+        (tmp_path / "boot/initrd.img-6.1.0-28-amd64").write_bytes(gzip.compress(archive(files)))
     [found] = looking.look(system).mappings
     if options is None:  # the header is detached: the one on the disk is not read
         assert found.stored.header is None

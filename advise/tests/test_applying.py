@@ -16,9 +16,10 @@ from dmcrypt_advise.errors import AdviseError
 from dmcrypt_advise.judge import Verdict
 from dmcrypt_advise.mappings import OPTIONS
 from dmcrypt_advise.planning import crypttab_text
+from dmcrypt_advise.recording import archive
 from dmcrypt_advise.stored import parse_crypttab
 from dmcrypt_advise.system import System
-from machines import archive, machine
+from machines import machine
 
 TABLE = "dmsetup table --target crypt"
 LUKS1 = "ubuntu-22.04-raid"
@@ -158,7 +159,7 @@ def test_a_flag_that_the_next_boot_would_set_again_is_a_manual_step(
 ) -> None:
     made = laptop(tmp_path, **UNSAFE, **{"1 allow_discards": "1 no_read_workqueue", " quiet": f" {line}"})
     if image:
-        packed = archive(**{"cryptroot/crypttab": f"{NAME} UUID={UUID} none {image}\n"})
+        packed = archive({"cryptroot/crypttab": f"{NAME} UUID={UUID} none {image}\n"})
         write(tmp_path, {"boot/initrd.img-6.1.0-28-amd64": packed})
     applying.apply(made.system, NAME, made.user)
     assert made.messages[-1].endswith(step)
@@ -184,14 +185,14 @@ def test_flags_that_the_command_line_hides_are_a_manual_step(luks1: Cryptsetup, 
 def test_an_initramfs_with_a_copy_of_crypttab_must_be_built_again(
     luks1: Cryptsetup, tmp_path: Path, image: str, members: str, step: str
 ) -> None:
-    packed = archive(**dict.fromkeys(members.split(), "data /dev/md0 none luks\n"))
+    packed = archive(dict.fromkeys(members.split(), "data /dev/md0 none luks\n"))
     write(tmp_path, {"usr/lib/modules/5.15.0-91-generic/pkgbase": b"linux-lts", f"boot/{image}": packed})
     assert (luks1.verdict.do[-1], luks1.verdict.undo[-1]) == (step, step)
 
 
 def test_mkinitcpio_reads_its_own_crypttab(luks1: Cryptsetup, tmp_path: Path) -> None:
     line = "data /dev/md0 none luks"
-    packed = archive(**{"etc/crypttab": f"{line},discard\n"})
+    packed = archive({"etc/crypttab": f"{line},discard\n"})
     write(tmp_path, {"usr/lib/modules/5.15.0-91-generic/pkgbase": b"linux", "boot/initramfs-linux.img": packed})
     write(tmp_path, {"etc/crypttab.initramfs": f"{line}\n".encode()})
     assert any("/etc/crypttab.initramfs" in text and "mkinitcpio -P" in text for text in luks1.verdict.conflicts)
