@@ -132,7 +132,7 @@ def readme_table(repository: Path) -> str:
         if defect.group in groups and defect.effect != "document":
             fix = ", ".join(places.get(defect.patch, [])) or ("upstream" if defect.fixed else "none")
             lines.append(f"| {' | '.join([*_cells(defect), fix])} |")
-    return "\n".join([*lines, ""])
+    return "\n".join(lines)
 
 
 def generated_files(repository: Path) -> dict[Path, str]:

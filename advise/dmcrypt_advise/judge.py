@@ -142,12 +142,13 @@ def _judge(found: MappingFacts, facts: Facts) -> Verdict:
         if defect.effect == "stop" and flag in good | present:
             later = facts.kernel.version < defects.version_numbers(defect.since)
             unsure = not facts.kernel.exact and (defect.fixed or later)
-            unsure = unsure or (found.driver is None and "async" in defect.takes)
+            unknown = found.driver is None or found.driver.kind == ciphers.UNSURE
+            unsure = unsure or (unknown and "async" in defect.takes)
             (doubted if unsure else refused).setdefault(flag, text)
         elif defect.effect == "useless" and flag in good:
             good -= {flag}
             reasons.append(text)
-    if found.driver and found.driver.plain and READ in good:
+    if found.driver and found.driver.slow and READ in good:
         good -= {READ}
         text = f"{found.driver.name} uses no instructions of the CPU for this cipher"
         reasons.append(f"{READ}: {text}: decryption in a softirq would block the CPU for long")
@@ -197,7 +198,8 @@ def _traits(found: MappingFacts, facts: Facts) -> frozenset[str]:
     generators = {ciphers.iv_generator(segment.cipher) for segment in segments}
     most = max(len({*segment.arguments, *FLAGS}) for segment in segments)
     traits = {
-        "async": found.driver is None or found.driver.kind == ciphers.ASYNC,
+        "async": found.driver is None or found.driver.kind in (ciphers.ASYNC, ciphers.UNSURE),
+        "sleeps": bool(found.driver and found.driver.sleeps(facts.kernel.version)),
         "eboiv": bool(generators & {"eboiv", "elephant"}),
         "elephant": "elephant" in generators,
         "integrity": any(segment.integrity for segment in segments),

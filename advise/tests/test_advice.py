@@ -39,6 +39,7 @@ UNSAFE = {"6.1.119-1": "6.1.50-1", "1 allow_discards": "1 no_read_workqueue"}
 ALL_OPTIONS = {"1 allow_discards": "3 allow_discards no_read_workqueue no_write_workqueue"}
 ZEN = {**ALL_OPTIONS, "6.1.0-28-amd64": "6.17.1-zen1-1-zen", "Debian 6.1.119-1": "Arch"}
 NEWEST = {"6.1.119-1": "7.3.4-1"}
+NO_ASYNC = {"async        : yes": "async : no"}
 NOT_SIMD = {"driver       : __xts-aes-aesni": "driver       : other"}
 
 
@@ -79,6 +80,14 @@ def test_the_screen_of_a_machine(path: Path, tmp_path: Path) -> None:
         ({"6.1.119-1": "5.10.8-1", **ONE_QUEUE}, SET, {WRITE}),
         ({"v1.24.0": "v1.21.0"}, LEAVE, set()),
         ({"name         : xts(aes)": "name         : other", "6.1.119-1": "7.3.4-1"}, CANNOT_TELL, set()),
+        # drivers that sleep in the caller
+        ({**NEWEST, **NO_ASYNC, ": xts-aes-aesni": ": xts-aes-ux500"}, SET, {WRITE}),
+        (
+            {"6.1.119-1": "6.12.3-1", **NO_ASYNC, ": xts-aes-aesni": ": xts-paes-s390"},
+            SET,
+            {WRITE},
+        ),
+        ({**NEWEST, **NO_ASYNC, ": xts-aes-aesni": ": xts-paes-s390"}, SET, {READ, WRITE}),
         (
             {"none\n==> /sys/block/nvme0n1/queue/sched": "host-managed\n==> /sys/block/nvme0n1/queue/sched"},
             LEAVE,
@@ -152,12 +161,14 @@ def test_parse_table_keeps_the_size_of_the_key_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("driver", "plain"),
+    ("driver", "slow"),
     [
         ("xts(ecb(aes-generic))", True),
         ("xts(ecb(aes-lib))", True),
         ("essiv(cbc(aes-generic),sha256-generic)", True),
         ("adiantum(xchacha12-generic,aes-generic,nhpoly1305-generic)", True),
+        ("xts(cbc-twofish-3way)", True),
+        ("cbc-blowfish-asm", True),
         ("xts-aes-lib", False),
         ("xts-aes-aesni", False),
         ("xts(ecb-aes-aesni)", False),
@@ -165,22 +176,39 @@ def test_parse_table_keeps_the_size_of_the_key_only() -> None:
         ("adiantum(xchacha12-simd,aes-generic,nhpoly1305-generic)", False),
     ],
 )
-def test_drivers_without_instructions_for_their_cipher(tmp_path: Path, driver: str, plain: bool) -> None:
+def test_drivers_without_instructions_for_their_cipher(tmp_path: Path, driver: str, slow: bool) -> None:
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/crypto").write_text(f"name : xts(aes)\ndriver : {driver}\n")
     served = ciphers.cipher_driver(System(tmp_path), "aes-xts-plain64")
     assert served
-    assert served.plain is plain
+    assert served.slow is slow
 
 
-def test_dm_crypt_never_gets_drivers_that_allocate_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("driver", "name", "kind"),
+    [
+        ("qat_aes_xts", "xts-aes-aesni", ciphers.SYNC),
+        ("xts-aes-caam-qi2", "xts-aes-aesni", ciphers.SYNC),
+        ("xts(ecb-aes-ccp)", "xts-aes-aesni", ciphers.SYNC),
+        ("n5_xts(aes)", "xts-aes-aesni", ciphers.SYNC),
+        ("xts-aes-ccree", "xts-aes-ccree", ciphers.ASYNC),
+        ("cpt_xts_aes", "cpt_xts_aes", ciphers.UNSURE),
+    ],
+)
+def test_the_driver_that_dm_crypt_gets(tmp_path: Path, driver: str, name: str, kind: str) -> None:
     (tmp_path / "proc").mkdir()
-    drivers = {"xts(ecb(aes-generic))": 100, "xts-aes-aesni": 401, "xts-aes-caam": 3000, "qat_aes_xts": 4001}
-    blocks = [f"name : xts(aes)\ndriver : {driver}\npriority : {priority}\n" for driver, priority in drivers.items()]
+    blocks = [
+        f"name : xts(aes)\ndriver : {each}\npriority : {priority}\nasync : {queues}\n"
+        for each, priority, queues in (("xts-aes-aesni", 401, "no"), (driver, 4001, "yes"))
+    ]
     (tmp_path / "proc/crypto").write_text("\n".join(blocks))
-    driver = ciphers.cipher_driver(System(tmp_path), "aes-xts-plain64")
-    assert driver
-    assert driver.name == "xts-aes-aesni"
+    found = ciphers.cipher_driver(System(tmp_path), "aes-xts-plain64")
+    assert found
+    assert (found.name, found.kind) == (name, kind)
+    (tmp_path / "proc/crypto").write_text(blocks[1])  # in use, as the mapping is open
+    assert ciphers.cipher_driver(System(tmp_path), "aes-xts-plain64") == ciphers.CipherDriver(
+        driver, ciphers.ASYNC, False
+    )
 
 
 @pytest.mark.parametrize(
