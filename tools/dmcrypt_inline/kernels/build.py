@@ -19,6 +19,7 @@ from ..common.jobs import jobs
 from ..common.paths import (
     GIB,
     KERNEL_BUILD,
+    REPO,
     SOURCE_TREE,
     build_dir,
     is_complete,
@@ -39,6 +40,7 @@ NO_PART_OF_A_KERNEL = ("Documentation/", "MAINTAINERS", "tools/testing/")
 # All of the device mapper that is in a kernel whose device mapper is a module. Its headers are those of the base:
 # of their contents it uses struct dm_kobject_holder, which has not changed since 3.14.
 BUILT_IN = "dm-builtin"
+TEST_MODULES = REPO / "selftests" / "functional"  # modules for tests, each one file
 KBUILD_ENV = {"KBUILD_BUILD_USER": "dmcrypt-inline", "KBUILD_BUILD_HOST": "localhost"}
 HOUR = 3600.0
 
@@ -255,13 +257,14 @@ def build_variant(
     """The modules of the tree at `commit`, for `kernel`; `name` is the variant's. Cached by the contents of all files.
 
     `driver` replaces dm-crypt.c; `patch` is applied, or with `reverse` reverted, as far as it changes replaced files;
-    `further` are the sources of more modules by name. Only files that differ from those of the kernel's last variant
-    are compiled. Raises CommandError when the patch does not apply and, with the compiler's messages, when a module
-    does not build.
+    `further` are the sources of more modules by name (default: TEST_MODULES). Only files that differ from those of
+    the kernel's last variant are compiled. Raises CommandError when the patch does not apply and, with the compiler's
+    messages, when a module does not build.
     """
     target, log = tree.target, log_dir(kernel.target) / f"module-{name}-{kernel.flavour}.log"
     directory, *others = target.replaced
-    added = {f"{directory}{module}.c": text for module, text in (further or {}).items()}
+    further = further or {path.stem: path.read_text() for path in TEST_MODULES.glob("*.c")}
+    added = {f"{directory}{module}.c": text for module, text in further.items()}
     objects = [directory, *(str(Path(path).with_suffix(".o")) for path in (*others, *added))]
     added["Kbuild"] = f"obj-m := {' '.join(objects)}\n"
     if driver:
