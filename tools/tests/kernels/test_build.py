@@ -56,7 +56,7 @@ def request_of_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Request
     linux = repository(write_files(tmp_path / "linux", FILES), "v0.1")
     monkeypatch.setitem(TARGETS, "small", make_target(tmp_path))
     monkeypatch.setattr("dmcrypt_inline.commands.request.ensure_packages", lambda *_: None)
-    monkeypatch.setattr("dmcrypt_inline.kernels.build.TEST_MODULES", tmp_path)
+    monkeypatch.setattr("dmcrypt_inline.kernels.build.TEST_MODULES", tmp_path / "none")
     return Request("small", {"LINUX": linux}, "tcg")
 
 
