@@ -51,3 +51,8 @@ def test_the_advice_for_a_machine_of_a_public_report(path: Path, capsys: pytest.
         assert re.search(pattern, screen, re.IGNORECASE), pattern
     for pattern in wanted.get("screen_lacks", []):
         assert not re.search(pattern, screen, re.IGNORECASE), pattern
+
+
+def test_the_table_has_a_row_for_each_machine() -> None:
+    rows = re.findall(r"^\| ([\w.-]+) \|", (CASES / "README.md").read_text(), re.MULTILINE)
+    assert rows[1:] == [path.stem for path in sorted(CASES.glob("*.toml"))]
