@@ -67,7 +67,7 @@ def disks_below(system: System, name: str) -> tuple[Disk, ...]:
             bottom += [] if further else [one]
     output = system.ask(("lsblk", "--nodeps", "--noheadings", "--output", "NAME,TRAN"), "transport of the disks")
     transports = dict(words for line in (output or "").splitlines() if len(words := line.split()) == 2)
-    return tuple(read_disk(system, disk, transports.get(disk, "")) for disk in bottom)
+    return tuple(read_disk(system, disk, transports.get(disk.replace("!", "/"), "")) for disk in bottom)
 
 
 def read_disk(system: System, name: str, transport: str = "") -> Disk:
@@ -111,7 +111,7 @@ def used_for(system: System, node: str, name: str) -> str:
     mounts = [line.split() for line in (system.read("/proc/self/mounts") or "").splitlines() if line.count(" ") > 2]
     for top in tops:
         label = system.word(f"/sys/block/{top}/dm/name") or name
-        devices = {f"/dev/mapper/{label}", f"/dev/{top}"}
+        devices = {f"/dev/mapper/{label}", f"/dev/{top.replace('!', '/')}"}
         if devices & swaps:
             return "swap"
         places = [(place, kind) for device, place, kind, *_ in mounts if device in devices]

@@ -241,12 +241,13 @@ def _conflicts(found: MappingFacts, forced: frozenset[str]) -> tuple[str, ...]:
     texts = []
     if lost := active - stored.next_boot - forced:
         text = "stored nowhere for the next boot"
-        if not stored.opener_known:
+        if not stored.opening.known:
             text = "not found in header, crypttab or kernel command line; the flags may be lost at the next boot"
         texts.append(f"active now, but {text}: {names(lost)}")
     if coming := stored.next_boot - active:
         texts.append(f"stored, but not active now: {names(coming)}")
-    tab = stored.line.table_options if stored.line else frozenset()
+    texts += stored.opening.ignored
+    tab = stored.crypttab or frozenset()
     if stored.in_image is not None and stored.in_image != tab:
         text = f"the initramfs has {names(stored.in_image)}, {stored.file} has {names(tab)}"
         texts.append(f"{text}: {planning.rebuild_command(found)}")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import ciphers, disks, initramfs, kernel, mappings, stored
+from . import ciphers, disks, initramfs, kernel, mappings, opening, stored
 from .ciphers import CipherDriver
+from .defects import Version
 from .disks import Disk
+from .initramfs import Image
 from .kernel import RunningKernel
 from .mappings import Mapping
 from .stored import StoredOptions
@@ -15,7 +17,10 @@ from .system import System
 
 @dataclass(frozen=True)
 class MappingFacts:
-    """One mapping and its surroundings. `driver` is None if the table or the driver is unknown."""
+    """One mapping and its surroundings.
+
+    `driver` is None if the table or the driver is unknown. `cryptsetup`: the installed version, () if unknown.
+    """
 
     mapping: Mapping
     disks: tuple[Disk, ...]
@@ -23,6 +28,7 @@ class MappingFacts:
     stored: StoredOptions
     used_for: str
     holds_lvm: bool
+    cryptsetup: Version = ()
 
 
 @dataclass(frozen=True)
@@ -39,15 +45,18 @@ def look(system: System) -> Facts:
     """Collect the facts. Changes nothing and runs no program that asks for a passphrase."""
     open_ones = mappings.open_mappings(system)
     running = kernel.running_kernel(system, dm_crypt=bool(open_ones))
-    image = initramfs.find_initramfs(system, running.release) if open_ones else ("", {})
+    image = initramfs.find_initramfs(system, running.release) if open_ones else Image("", {})
+    cryptsetup = opening.installed(system, "cryptsetup") if open_ones else ()
+    uses = {mapping.node: disks.used_for(system, mapping.node, mapping.name) for mapping in open_ones}
     found = tuple(
         MappingFacts(
             mapping=mapping,
             disks=disks.disks_below(system, mapping.node),
             driver=ciphers.cipher_driver(system, mapping.segments[0].cipher) if mapping.segments else None,
-            stored=stored.stored_options(system, mapping, image),
-            used_for=disks.used_for(system, mapping.node, mapping.name),
+            stored=stored.stored_options(system, mapping, image, uses[mapping.node]),
+            used_for=uses[mapping.node],
             holds_lvm=disks.holds_lvm(system, mapping.node),
+            cryptsetup=cryptsetup,
         )
         for mapping in open_ones
     )

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from shlex import join
 
-from .initramfs import DRACUT, INITRAMFS_TOOLS
+from .crypttab import CrypttabLine
+from .defects import Version
+from .initramfs import DRACUT, INITRAMFS_TOOLS, MKINITCPIO
 from .looking import MappingFacts
 from .mappings import FLAGS, OPTIONS, cryptsetup_options
-from .stored import CRYPTTAB_OPTIONS, CrypttabLine
+from .opening import SYSTEMD, Opener, meant
 
+FLAGS_IN_CRYPTSETUP: Version = (2, 3, 4)  # the first version with options for the two flags
 REFRESHABLE = ("LUKS1", "LUKS2")  # others need all arguments of open again, or have a new key each time
 Options = frozenset[str]
 
@@ -25,8 +28,7 @@ class OptionState:
 
 def current_state(found: MappingFacts) -> OptionState:
     """The options of the mapping now."""
-    line = found.stored.line
-    return OptionState(found.mapping.active or frozenset(), found.stored.header, line.table_options if line else None)
+    return OptionState(found.mapping.active or frozenset(), found.stored.header, found.stored.crypttab)
 
 
 def changed_state(found: MappingFacts, *, add: Options = frozenset(), remove: Options = frozenset()) -> OptionState:
@@ -36,7 +38,9 @@ def changed_state(found: MappingFacts, *, add: Options = frozenset(), remove: Op
     """
     old = current_state(found)
     header = None if old.header is None else (old.header | add) - remove
-    crypttab = None if old.crypttab is None else (old.crypttab | (add if header is None else frozenset())) - remove
+    opener = found.stored.opening.opener
+    stored = frozenset(option for option in add if header is None and opener.spelled(option))
+    crypttab = None if old.crypttab is None else (old.crypttab | stored) - remove
     return OptionState((old.active | (old.header or frozenset()) | add) - remove, header, crypttab)
 
 
@@ -63,14 +67,19 @@ def refresh_calls(found: MappingFacts, old: OptionState, new: OptionState) -> li
 
 
 def can_refresh(found: MappingFacts) -> bool:
-    """True if cryptsetup can change the open mapping: it is LUKS, and its table is known."""
-    return found.mapping.kind in REFRESHABLE and bool(found.mapping.segments)
+    """True if cryptsetup can change the open mapping: it is LUKS, its table is known, and cryptsetup is new enough."""
+    return found.mapping.kind in REFRESHABLE and bool(found.mapping.segments) and not is_too_old(found)
 
 
-def crypttab_text(line: CrypttabLine, options: Options) -> str:
-    """The line for crypttab with exactly these table options; the order of the others stays."""
-    kept = [it for it in line.options if it not in CRYPTTAB_OPTIONS or CRYPTTAB_OPTIONS[it] in options]
-    kept += crypttab_options(options - line.table_options)
+def is_too_old(found: MappingFacts) -> bool:
+    """True if the installed cryptsetup does not know the flags."""
+    return bool(found.cryptsetup) and found.cryptsetup < FLAGS_IN_CRYPTSETUP
+
+
+def crypttab_text(line: CrypttabLine, options: Options, opener: Opener = SYSTEMD) -> str:
+    """The line for crypttab with exactly these table options, as `opener` spells them; other options stay in order."""
+    kept = [it for it in line.options if not meant(it) or opener.option(it) in options]
+    kept += words(options - opener.options(line.options), opener)
     return " ".join([line.name, line.source, line.key, *([",".join(kept)] if kept else [])])
 
 
@@ -80,16 +89,19 @@ def manual_steps(found: MappingFacts, old: OptionState, new: OptionState, flags:
     The kernel's command line has precedence over the initramfs, which has precedence over crypttab.
     """
     stored, wanted, header = found.stored, new.active & flags, new.header or frozenset()
-    steps = []
+    opener, steps = stored.opening.opener, []
+    if is_too_old(found) and wanted:
+        needed, there = (".".join(map(str, version)) for version in (FLAGS_IN_CRYPTSETUP, found.cryptsetup))
+        return [f"install cryptsetup {needed} or later and run this program again: {there} does not know the flags"]
     if stored.line and new.crypttab is not None and new.crypttab != old.crypttab:
-        steps.append(f"replace the line in {stored.file} by:\n{crypttab_text(stored.line, new.crypttab)}")
+        steps.append(f"replace the line in {stored.file} by:\n{crypttab_text(stored.line, new.crypttab, opener)}")
     if stored.command_line is not None:
         for options, verb, where in (
             (stored.command_line & flags - wanted, "remove", "from"),
             (wanted - header - stored.command_line, "add", "to"),
         ):
-            if words := ",".join(crypttab_options(options)):
-                steps.append(f"{verb} {words} {where} the volume's options on the kernel command line")
+            if spelled := ",".join(words(options, opener)):
+                steps.append(f"{verb} {spelled} {where} the volume's options on the kernel command line")
     outdated = stored.in_image is not None and (stored.in_image | header) & flags != wanted
     if (outdated or new.crypttab != old.crypttab) and (command := rebuild_command(found)):
         steps.append(command)
@@ -107,6 +119,8 @@ def rebuild_command(found: MappingFacts) -> str:
     if not image:
         return ""
     if image.endswith(".efi"):
+        if found.stored.builder == MKINITCPIO:
+            return "mkinitcpio -P"
         return f"build {image} again with the tool that built it: mkinitcpio -P, dracut --force --uefi, kernel-install"
     if found.stored.builder == INITRAMFS_TOOLS:
         return "update-initramfs -u"
@@ -115,9 +129,9 @@ def rebuild_command(found: MappingFacts) -> str:
     return f"dracut --force {image}" if "initrd.img-" in image else "dracut --force"  # Debian's file name
 
 
-def crypttab_options(options: Options) -> list[str]:
-    """Table options as crypttab spells them, in the order of OPTIONS."""
-    return [OPTIONS[option][2] for option in OPTIONS if option in options and OPTIONS[option][2]]
+def words(options: Options, opener: Opener) -> list[str]:
+    """Table options as the opener of the volume spells them, in the order of OPTIONS, without those that it ignores."""
+    return [word for option in OPTIONS if option in options and (word := opener.spelled(option))]
 
 
 def option_list(options: Options) -> str:

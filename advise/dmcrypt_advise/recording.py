@@ -109,8 +109,9 @@ def replay(text: str) -> Facts:
 def recording(system: System, people: Collection[str]) -> str:
     """Everything that `system` has read, as text. `people`: the names of hosts and users, which are replaced."""
     sections = {head: _reduced(head, text) for head, text in sorted(system.seen.items())}
+    files = [head.split(" ")[1] if head.startswith("cpio ") else head for head in sections]
     for head in [head for head in sections if head.endswith("/")]:
-        if any(other != head and f"{other}/".startswith(head) for other in sections):
+        if any(file != head and f"{file}/".startswith(head) for file in files):
             del sections[head]  # its contents are recorded
     if system.unseen:
         sections[NOT_SEEN] = "\n".join(system.unseen)

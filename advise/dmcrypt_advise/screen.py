@@ -61,7 +61,7 @@ def _stored(found: MappingFacts) -> str:
     stored = found.stored
     places = {
         "header": stored.header,
-        stored.file: stored.line.table_options if stored.line else None,
+        stored.file: stored.crypttab,
         "initramfs": stored.in_image,
         "kernel command line": stored.command_line,
     }
@@ -93,9 +93,10 @@ def as_json(facts: Facts, verdicts: Sequence[Verdict]) -> str:
             "in_force": _sorted(found.mapping.active),
             "next_boot": sorted(found.stored.next_boot),
             "header": _sorted(found.stored.header),
-            "crypttab": _sorted(found.stored.line.table_options if found.stored.line else None),
+            "crypttab": _sorted(found.stored.crypttab),
             "initramfs": _sorted(found.stored.in_image),
             "kernel_command_line": _sorted(found.stored.command_line),
+            "opener": found.stored.opening.opener.name,
             "ciphers": [segment.cipher for segment in found.mapping.segments],
             "driver": found.driver.name if found.driver else None,
             "disks": [disk.name for disk in found.disks],

@@ -66,10 +66,10 @@ class System:
         return found
 
     def ask(self, argv: Sequence[str], wanted: str) -> str | None:
-        """The output of a program. If it fails: None, and `wanted` is recorded as unseen, with the reason."""
+        """The output of a program. If it fails: None, and `wanted`, if any, is recorded as unseen, with the reason."""
         line = " ".join(argv)
         if self.recorded is not None:
-            if line not in self.recorded and not any(text.startswith(f"{wanted}: ") for text in self.unseen):
+            if line not in self.recorded and wanted and not any(text.startswith(f"{wanted}: ") for text in self.unseen):
                 self.miss(f"{wanted}: no output of {argv[0]}{self._as_user()}")
             elif line in self.recorded:
                 self.seen[f"$ {line}"] = self.recorded[line]
@@ -96,8 +96,8 @@ class System:
         return asked.stdout
 
     def miss(self, what: str) -> None:
-        """Record once what could not be read."""
-        if what not in self.unseen:
+        """Record once what could not be read, except if nothing was wanted."""
+        if what not in self.unseen and not what.startswith(":"):
             self.unseen.append(what)
 
     def _as_user(self) -> str:

@@ -13,13 +13,13 @@ import pytest
 from dmcrypt_advise import (
     ciphers,
     command,
+    crypttab,
     disks,
     initramfs,
     judge,
     looking,
     mappings,
     screen,
-    stored,
 )
 from dmcrypt_advise.defects import KNOWN_DEFECTS, generated_files, is_affected, version_numbers
 from dmcrypt_advise.judge import CANNOT_TELL, DONE, FIX_FIRST, LEAVE, SET, TAKE_BACK, Verdict
@@ -289,25 +289,6 @@ def test_the_version_of_the_kernel(
 
 
 @pytest.mark.parametrize(
-    ("text", "words", "named"),
-    [
-        (f"a rd.luks.options={UUID}=discard,no-read-workqueue b", {DISCARD, READ}, True),
-        (f"rd.luks.options={UUID}=discard rd.luks.options=no-read-workqueue", {DISCARD}, True),
-        (f"rd.luks.allow-discards=luks-{UUID} rd.luks.options=no-read-workqueue", {DISCARD, READ}, True),
-        (f"rd.luks.options={UUID[::-1]}=discard quiet", None, False),
-        (f"cryptdevice=UUID={UUID}:a:allow-discards,no-read-workqueue quiet", {DISCARD, READ}, True),
-        ("cryptdevice=PARTLABEL=x:root:perf-no_write_workqueue", {WRITE}, True),
-        ("cryptdevice=/dev/sda2:root", set(), True),
-        ("cryptdevice=/dev/sda2:root:no_read_workqueue", set(), True),
-        ("cryptdevice=/dev/sda2:other:discard", None, False),
-    ],
-)
-def test_parse_command_line(text: str, words: set[str] | None, named: bool) -> None:
-    output, by_name = stored.parse_command_line(text, mappings.Mapping("root", "dm-0", "LUKS2", UUID))
-    assert (output if output is None else set(output), by_name) == (words, named)
-
-
-@pytest.mark.parametrize(
     ("line", "crypttab", "in_image", "options"),
     [
         (f"rd.luks.options={UUID}=timeout=30s", "discard", "", set()),
@@ -339,7 +320,7 @@ def test_the_place_with_the_highest_precedence_counts(
 
 
 def test_parse_crypttab() -> None:
-    lines = stored.parse_crypttab("# a\u2028b\x0cc\x85\na b key discard\r\n\nc\v/d\u00a0e\n")
+    lines = crypttab.parse_crypttab("# a\u2028b\x0cc\x85\na b key discard\r\n\nc\v/d\u00a0e\n")
     assert [(line.name, line.options) for line in lines] == [("a", ("discard",)), ("c", ())]
     assert lines[1].source == "/d\u00a0e"
 
@@ -361,7 +342,7 @@ def test_the_line_of_a_mapping_in_crypttab(tmp_path: Path, lines: str, number: i
     system = machine(LAPTOP, tmp_path)
     (tmp_path / "etc/crypttab").write_text(lines)
     [found] = looking.look(system).mappings
-    assert found.stored.line == (stored.parse_crypttab(lines)[number] if number is not None else None)
+    assert found.stored.line == (crypttab.parse_crypttab(lines)[number] if number is not None else None)
 
 
 def test_the_use_of_a_mapping(tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from dmcrypt_advise import applying, judge, looking
 from dmcrypt_advise.applying import User
+from dmcrypt_advise.crypttab import parse_crypttab
 from dmcrypt_advise.errors import AdviseError
 from dmcrypt_advise.judge import Verdict
 from dmcrypt_advise.mappings import OPTIONS
 from dmcrypt_advise.planning import crypttab_text
 from dmcrypt_advise.recording import archive
-from dmcrypt_advise.stored import parse_crypttab
 from dmcrypt_advise.system import System
 from machines import machine
 

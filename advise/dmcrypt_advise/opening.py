@@ -1,0 +1,318 @@
+"""The program that opens a volume at boot, and the options that it reads.
+
+Sources: cryptsetup-generator.c and cryptsetup.c of systemd, modules.d/*crypt of dracut, debian/functions and
+debian/initramfs of Debian's cryptsetup, the hook `encrypt` of Arch Linux, init/cmdline.go of booster.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from collections.abc import Mapping as Dictionary
+from dataclasses import dataclass, replace
+
+from .crypttab import CrypttabLine, line_of
+from .defects import Version, version_numbers
+from .initramfs import Image
+from .mappings import DISCARD, FLAGS, OPTIONS, Mapping
+from .system import System
+
+CRYPTTAB_WORDS = {tab: option for option, (_, _, tab) in OPTIONS.items() if tab}
+SYSTEMD_WORDS = {**CRYPTTAB_WORDS, "allow-discards": DISCARD}
+HOOK_WORDS = {
+    "allow-discards": DISCARD,
+    "discard": DISCARD,
+    **{OPTIONS[flag][2]: flag for flag in FLAGS},
+    **{f"perf-{flag}": flag for flag in FLAGS},
+}
+# Spellings of options that no program reads resemble one of these, without "perf-" and with "-" for "_".
+MEANT = {**SYSTEMD_WORDS, "discards": DISCARD, "high-priority": "high_priority"}
+ALIKE = 0.85  # similarity of two words, from 0 to 1
+OFF = ("no", "0", "off", "false", "n", "f")
+
+
+@dataclass(frozen=True)
+class Opener:
+    """A program that opens volumes: `words` are its spellings of table options.
+
+    It reads the two flags since `flags_since` of the package `package`, of which `installed` is there; () if unknown.
+    """
+
+    name: str
+    words: Dictionary[str, str]
+    package: str = ""
+    flags_since: Version = ()
+    installed: Version = ()
+
+    @property
+    def too_old(self) -> bool:
+        """True if the installed version does not know the two flags."""
+        return bool(self.installed) and self.installed < self.flags_since
+
+    def option(self, word: str) -> str:
+        """The table option that the program reads from a word, "" if none."""
+        option = self.words.get(word, "")
+        return "" if self.too_old and option in FLAGS else option
+
+    def options(self, words: Iterable[str]) -> frozenset[str]:
+        """The table options that the program reads from words."""
+        return frozenset(filter(None, map(self.option, words)))
+
+    def spelled(self, option: str) -> str:
+        """The spelling of a table option that the program reads, "" if it reads none."""
+        return next((word for word in self.words if self.option(word) == option), "")
+
+    def ignored(self, words: Iterable[str], place: str) -> list[str]:
+        """A line for each word of a place that means a table option, and that the program does not read."""
+        found = []
+        for word in words:
+            if (option := meant(word)) and not self.option(word):
+                text = f"{place}: {self.name} ignores {word}"
+                if self.too_old and word in self.words:
+                    needed = ".".join(map(str, self.flags_since))
+                    text += f": {self.package} {'.'.join(map(str, self.installed))} is older than {needed}"
+                elif right := self.spelled(option):
+                    text += f"; its spelling is {right}"
+                found.append(text)
+        return found
+
+
+INITRAMFS_TOOLS = Opener("initramfs-tools", CRYPTTAB_WORDS, "cryptsetup", (2, 4))
+SYSTEMD = Opener("systemd", SYSTEMD_WORDS, "systemd", (248,))
+IN_INITRAMFS = replace(SYSTEMD, name="systemd in the initramfs")
+DRACUT = Opener("dracut without systemd", {"allow-discards": DISCARD})
+ENCRYPT = Opener("the hook encrypt of mkinitcpio", HOOK_WORDS)
+BOOSTER = Opener("booster", CRYPTTAB_WORDS)
+# Programs with a configuration of their own: what it sets is not known.
+NIXOS, CEPH, ZFSBOOTMENU, UNKNOWN = (Opener(name, {}) for name in ("NixOS", "Ceph", "ZFSBootMenu", ""))
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How a volume is opened at boot.
+
+    `line`: its line in crypttab, if the opener reads it, itself or by a `copy` in the initramfs. `arguments`: options
+    on the kernel command line that take the place of the line's, None without any. `ignored`: lines about options that
+    the opener does not read. `known`: the opener is known, and where its options are.
+    """
+
+    opener: Opener
+    line: CrypttabLine | None = None
+    copy: CrypttabLine | None = None
+    arguments: tuple[str, ...] | None = None
+    ignored: tuple[str, ...] = ()
+    known: bool = True
+
+
+@dataclass(frozen=True)
+class LuksArguments:
+    """The (rd.)luks arguments of the kernel command line about a volume, as systemd and dracut read them.
+
+    `listed`: some volumes are named, so that only those are opened; `named`: this one is.
+    """
+
+    enabled: bool = True
+    crypttab: bool = True
+    listed: bool = False
+    named: bool = False
+    own: tuple[str, ...] | None = None
+    general: tuple[str, ...] | None = None
+    discards: bool = False
+
+
+def meant(word: str) -> str:
+    """The table option that a word means, however it is spelled; "" if none."""
+    plain = re.sub(r"^-*(perf-)?", "", word.lower().replace("_", "-"))
+    near = [] if "=" in word else difflib.get_close_matches(plain, MEANT, 1, ALIKE)
+    return MEANT[near[0]] if near else ""
+
+
+def luks_arguments(text: str, uuid: str, *, early: bool) -> LuksArguments:
+    """The arguments about the volume with this UUID. `early`: for the initramfs, which alone reads those with "rd."."""
+    found = LuksArguments()
+    for word in text.split():
+        key, _, value = word.partition("=")
+        if key.startswith("rd.") and not early:
+            continue
+        key = key.removeprefix("rd.")
+        if key == "luks":
+            found = replace(found, enabled=value not in OFF)
+        elif key == "luks.crypttab":
+            found = replace(found, crypttab=value not in OFF)
+        elif key in ("luks.uuid", "luks.name"):
+            named = value.removeprefix("luks-").partition("=")[0] == uuid
+            found = replace(found, listed=True, named=found.named or named)
+        elif key == "luks.allow-discards" and value.removeprefix("luks-") in ("", "1", "yes", uuid):
+            found = replace(found, discards=True)
+        elif key == "luks.options" and value:
+            own = re.fullmatch(r"([0-9a-fA-F-]{36})=(.+)", value)
+            if own and own[1] == uuid:
+                found = replace(found, own=tuple(own[2].split(",")))
+            elif not own:
+                found = replace(found, general=tuple(value.split(",")))
+    return found
+
+
+def cryptdevice(text: str, mapping: Mapping) -> tuple[str, ...] | None:
+    """The options of the argument cryptdevice= that names a volume, None without such an argument."""
+    for word in reversed(text.split()):
+        if word.startswith("cryptdevice="):
+            device, name, options, *_ = f"{word.partition('=')[2]}::".split(":")
+            if name == mapping.name or (mapping.uuid and mapping.uuid in device):
+                return tuple(filter(None, options.split(",")))
+    return None
+
+
+def cryptopts(text: str) -> list[CrypttabLine] | None:
+    """The lines of crypttab that the arguments cryptopts= of initramfs-tools stand for, None without such arguments."""
+    values = [word.partition("=")[2] for word in text.split() if word.startswith("cryptopts=")]
+    lines = []
+    for value in filter(None, values):
+        words = value.split(",")
+        parts = {key: part for key, _, part in (word.partition("=") for word in words)}
+        options = tuple(word for word in words if not word.startswith(("target=", "source=", "key=")))
+        lines.append(CrypttabLine(parts.get("target", "cryptroot"), parts.get("source", ""), "none", options))
+    return lines if values else None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What tells who opens a volume.
+
+    `built_in`: arguments that dracut built into the initramfs, and that its own scripts read, but systemd does not.
+    `line` and `copy`: its line in crypttab, and in that of the initramfs. `below`: the names of the
+    mappings below it. `for_root`: the root file system is on it. `debian`: the distribution is Debian or made from it.
+    """
+
+    mapping: Mapping
+    command_line: str
+    built_in: str
+    image: Image
+    line: CrypttabLine | None
+    copy: CrypttabLine | None
+    below: tuple[str, ...]
+    for_root: bool
+    debian: bool
+    nixos: bool
+
+    @property
+    def early(self) -> bool:
+        """True if the initramfs must open the volume."""
+        options = self.line.options if self.line else ()
+        return self.for_root or "initramfs" in options or "x-initrd.attach" in options
+
+
+def find_opening(system: System, seen: Evidence) -> Opening:
+    """How the next boot opens a volume."""
+    found = _opening(seen)
+    opener = replace(found.opener, installed=installed(system, found.opener.package))
+    if found.arguments is not None:
+        read = {"kernel command line": found.arguments}
+    else:
+        line = found.copy or found.line
+        read = {"crypttab": line.options if line else ()}
+    ignored = [text for place, words in read.items() for text in opener.ignored(words, place)]
+    return replace(found, opener=opener, ignored=(*found.ignored, *ignored))
+
+
+def installed(system: System, package: str) -> Version:
+    """The installed version of cryptsetup or systemd, () if unknown."""
+    program = {"cryptsetup": "cryptsetup", "systemd": "systemctl"}.get(package)
+    output = system.ask((program, "--version"), "") if program else None
+    found = re.match(r"(?:cryptsetup|systemd) (\d\S*)", output or "")
+    return version_numbers(found[1]) if found else ()
+
+
+def _opening(seen: Evidence) -> Opening:
+    """Find the opener: the initramfs shows it; without one, the kernel command line and the distribution do."""
+    mapping, text, image = seen.mapping, seen.command_line, seen.image
+    hook, given = cryptdevice(text, mapping), cryptopts(text)
+    if any(name.startswith("ceph-") for name in (mapping.name, *seen.below)):
+        return Opening(CEPH, known=False)
+    if image.has(INITRAMFS_TOOLS.name) or (not image.place and (seen.debian or given is not None)):
+        return _by_initramfs_tools(seen, given, hook)
+    if hook is not None and (image.has("encrypt") or not image.place):
+        return Opening(ENCRYPT, arguments=hook)
+    unread = ("kernel command line: the initramfs does not read cryptdevice=",) if hook else ()
+    return _by_luks_arguments(seen, unread)
+
+
+def _by_luks_arguments(seen: Evidence, unread: tuple[str, ...]) -> Opening:
+    """Programs that read the (rd.)luks arguments."""
+    image, uuid = seen.image, seen.mapping.uuid
+    early = luks_arguments(seen.command_line, uuid, early=True)
+    built_in = luks_arguments(f"{seen.built_in} {seen.command_line}", uuid, early=True)
+    early = replace(early, named=built_in.named, discards=built_in.discards)
+    if image.has("booster"):
+        return Opening(BOOSTER, arguments=early.general or (), known=early.named, ignored=unread)
+    named = bool(early.named or early.own)
+    by_scripts = image.has("cryptroot-ask") and not image.has("systemd")
+    if not early.enabled or image.has("encrypt"):
+        in_initramfs = False
+    elif by_scripts:
+        in_initramfs = named or bool(seen.copy) or seen.early
+    elif image.place:
+        known = image.has("systemd") or image.has("dracut")
+        in_initramfs = named or bool(seen.copy and not early.listed) or (seen.early and known)
+    else:
+        in_initramfs = named or (early.general is not None and not seen.line)
+    if not in_initramfs:
+        return _running(seen, unread)
+    return _by_dracut(seen, built_in, unread) if by_scripts else _by_systemd(seen, early, unread)
+
+
+def _by_initramfs_tools(seen: Evidence, given: list[CrypttabLine] | None, hook: tuple[str, ...] | None) -> Opening:
+    """Debian's scripts: the arguments cryptopts= take the place of the initramfs's crypttab."""
+    unread = ("kernel command line: initramfs-tools does not read cryptdevice=",) if hook else ()
+    line = line_of(given, seen.mapping) if given is not None else None
+    if line:
+        return Opening(INITRAMFS_TOOLS, arguments=line.options, ignored=unread)
+    if given is None and (seen.copy or (seen.line and not seen.image.place)):
+        return Opening(INITRAMFS_TOOLS, seen.line, seen.copy, ignored=unread)
+    return _running(seen, unread)
+
+
+def _by_dracut(seen: Evidence, early: LuksArguments, unread: tuple[str, ...]) -> Opening:
+    """dracut's own script, which asks for the passphrase if systemd is not in the initramfs."""
+    copy = seen.copy if early.crypttab else None
+    given = early.own or early.general or ()
+    unread = (*unread, *DRACUT.ignored(given, "kernel command line"))
+    arguments = (*(copy.options if copy else ()), "allow-discards") if early.discards else None
+    return Opening(DRACUT, seen.line if copy else None, copy, arguments, unread)
+
+
+def _by_systemd(seen: Evidence, early: LuksArguments, unread: tuple[str, ...]) -> Opening:
+    """systemd in the initramfs. Options with the volume's UUID come first, then crypttab, then options for all."""
+    uuid, line = seen.mapping.uuid, seen.copy if seen.image.place else seen.line
+    if line and not early.crypttab:
+        unread, line = (*unread, f"rd.luks.crypttab=no: systemd does not read crypttab for {seen.mapping.name}"), None
+    elif line and early.listed and uuid not in (line.uuid, line.name.removeprefix("luks-")):
+        line = None  # systemd opens the volume by its UUID, without the line
+    elif not line and seen.line and SYSTEMD.options(seen.line.options):
+        unread = (*unread, "the initramfs has no crypttab for this volume, so that /etc/crypttab is not read for it")
+    arguments = early.own if early.own or line else early.general
+    if early.discards and not (seen.image.place and (early.named or line)):  # dracut's word
+        arguments = (*(arguments or (line.options if line else ())), "discard")
+    known = bool(line or early.named or arguments is not None)
+    if not known and not early.named:
+        return replace(_unknown(seen), ignored=unread)
+    copy = seen.copy if line else None
+    return Opening(IN_INITRAMFS, seen.line if line else None, copy, arguments, unread)
+
+
+def _running(seen: Evidence, unread: tuple[str, ...] = ()) -> Opening:
+    """The running system opens the volume, or an unknown program."""
+    late = luks_arguments(seen.command_line, seen.mapping.uuid, early=False)
+    line = seen.line if late.crypttab and late.enabled else None
+    if not (line or late.own or late.named) or (seen.for_root and seen.image.place):
+        return replace(_unknown(seen), ignored=unread)
+    scripts = line and any(option.startswith("keyscript=") for option in line.options)
+    opener = replace(INITRAMFS_TOOLS, name="cryptdisks") if scripts else SYSTEMD
+    arguments = late.own if late.own or line else late.general
+    return Opening(opener, line, None, arguments, unread)
+
+
+def _unknown(seen: Evidence) -> Opening:
+    opener = NIXOS if seen.nixos else ZFSBOOTMENU if seen.image.has("ZFSBootMenu") else UNKNOWN
+    return Opening(opener, known=False)

@@ -1,0 +1,172 @@
+"""The program that opens a volume at boot, and what it reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from dmcrypt_advise import looking, opening
+from dmcrypt_advise.judge import judge
+from dmcrypt_advise.looking import MappingFacts
+from dmcrypt_advise.mappings import DISCARD, FLAGS, READ, WRITE
+from dmcrypt_advise.mappings import Mapping as Volume
+from dmcrypt_advise.opening import DRACUT, ENCRYPT, IN_INITRAMFS, INITRAMFS_TOOLS, SYSTEMD, LuksArguments
+from dmcrypt_advise.recording import load
+
+UUID = "11111111-2222-3333-4444-555555555555"
+OTHER = UUID[::-1]
+ROOT = Volume("root", "dm-0", "LUKS1", UUID)
+LINE = f"root UUID={UUID} none luks"
+BOTH = "no-read-workqueue,no-write-workqueue"
+IMAGE = "/boot/initrd.img-6.12.1"
+SYSTEMD_FILE = f"==> cpio {IMAGE} usr/lib/systemd/systemd <==\n"
+SCRIPTS = f"==> cpio {IMAGE} usr/lib/dracut/dracut-107 <==\n==> cpio {IMAGE} usr/sbin/cryptroot-ask <==\n"
+HOOK = f"==> cpio {IMAGE} hooks/encrypt <==\n"
+DEBIAN = f"==> cpio {IMAGE} conf/initramfs.conf <==\n"
+
+
+def copy(options: str, member: str = "etc/crypttab") -> str:
+    """A crypttab in the initramfs."""
+    return f"==> cpio {IMAGE} {member} <==\n{LINE},{options}\n"
+
+
+def found(place: Path, command_line: str, crypttab: str = "", image: str = "", mount: str = "/") -> MappingFacts:
+    """The facts about a LUKS1 volume, which has no header for options. `crypttab`: its options there."""
+    text = f"""\
+==> /proc/sys/kernel/osrelease <==
+6.12.1
+==> /proc/cmdline <==
+{command_line}
+==> /proc/self/mounts <==
+/dev/mapper/root {mount} ext4 rw 0 0
+==> /etc/crypttab <==
+{f"{LINE},{crypttab}" if crypttab else ""}
+==> /sys/block/dm-0/dm/name <==
+root
+==> /sys/block/dm-0/dm/uuid <==
+CRYPT-LUKS1-{UUID.replace("-", "")}-root
+==> /sys/block/dm-0/slaves/nvme0n1/ <==
+==> /sys/block/nvme0n1/queue/rotational <==
+0
+==> $ dmsetup table --target crypt <==
+root: 0 8 crypt aes-xts-plain64 {"0" * 128} 0 259:0 8 2 {READ} {WRITE}
+{image}"""
+    [only] = looking.look(load(text, place)).mappings
+    return only
+
+
+@pytest.mark.parametrize(
+    ("command_line", "crypttab", "image", "opener", "options"),
+    [
+        # initramfs-tools
+        ("quiet", BOTH, copy("discard", "cryptroot/crypttab"), INITRAMFS_TOOLS, {DISCARD}),
+        ("rd.luks.options=discard", BOTH, copy(BOTH, "cryptroot/crypttab"), INITRAMFS_TOOLS, {READ, WRITE}),
+        (f"cryptopts=target=root,source=UUID={UUID},discard", BOTH, DEBIAN, INITRAMFS_TOOLS, {DISCARD}),
+        (f"cryptopts=source=UUID={UUID},{BOTH}", "", DEBIAN, INITRAMFS_TOOLS, {READ, WRITE}),
+        ("cryptopts=", BOTH, copy(BOTH, "cryptroot/crypttab"), None, set()),
+        ("cryptopts=target=other,source=/dev/x", BOTH, copy(BOTH, "cryptroot/crypttab"), None, set()),
+        # systemd in the initramfs
+        ("quiet", "", SYSTEMD_FILE + copy("allow-discards"), IN_INITRAMFS, {DISCARD}),
+        (f"rd.luks.options={UUID}={BOTH}", "discard", SYSTEMD_FILE + copy("discard"), IN_INITRAMFS, {READ, WRITE}),
+        (f"luks.options={UUID}={BOTH}", "discard", SYSTEMD_FILE + copy("discard"), IN_INITRAMFS, {READ, WRITE}),
+        (f"rd.luks.options={BOTH}", "discard", SYSTEMD_FILE + copy("discard"), IN_INITRAMFS, {DISCARD}),
+        (f"rd.luks.name={UUID}=root rd.luks.options={BOTH}", "discard", SYSTEMD_FILE, IN_INITRAMFS, {READ, WRITE}),
+        (f"rd.luks.uuid={UUID} rd.luks.crypttab=no", BOTH, SYSTEMD_FILE + copy(BOTH), IN_INITRAMFS, set()),
+        (f"rd.luks.uuid={UUID} rd.luks.crypttab=0", BOTH, "", IN_INITRAMFS, set()),
+        (f"rd.luks.uuid={UUID}", BOTH, SYSTEMD_FILE, IN_INITRAMFS, set()),  # no copy of crypttab
+        (f"rd.luks.uuid=luks-{UUID}", BOTH, SYSTEMD_FILE + copy(BOTH), IN_INITRAMFS, {READ, WRITE}),
+        (f"rd.luks.uuid={UUID} cryptdevice=UUID={UUID}:root:{BOTH}", "", SYSTEMD_FILE, IN_INITRAMFS, set()),
+        ("quiet", BOTH, SYSTEMD_FILE, None, set()),  # the root file system, and nothing names its volume
+        # dracut's scripts
+        (f"rd.luks.uuid={UUID}", BOTH, SCRIPTS + copy(BOTH), DRACUT, set()),
+        (f"rd.luks.uuid={UUID}", "discard", SCRIPTS + copy("allow-discards"), DRACUT, {DISCARD}),
+        (f"rd.luks.uuid={UUID} rd.luks.allow-discards rd.luks.options={BOTH}", "", SCRIPTS, DRACUT, {DISCARD}),
+        (f"rd.luks.uuid={UUID} rd.luks.crypttab=0", "discard", SCRIPTS + copy("allow-discards"), DRACUT, set()),
+        # mkinitcpio
+        (f"cryptdevice=UUID={UUID}:root:{BOTH},discard", "", HOOK, ENCRYPT, {READ, WRITE, DISCARD}),
+        (f"cryptdevice=UUID={UUID}:root rd.luks.options={UUID}={BOTH}", BOTH, HOOK, ENCRYPT, set()),
+        ("cryptdevice=/dev/sda2:root:perf-no_read_workqueue,same-cpu-crypt", "", "", ENCRYPT, {READ}),
+        # unknown
+        ("quiet", "", "", None, set()),
+        ("init=/nix/store/x-nixos/init", "", "", opening.NIXOS, set()),
+        ("quiet", BOTH, "", SYSTEMD, {READ, WRITE}),
+    ],
+)
+def test_only_the_places_that_the_opener_reads_count(
+    tmp_path: Path, *, command_line: str, crypttab: str, image: str, opener: opening.Opener | None, options: set[str]
+) -> None:
+    stored = found(tmp_path, command_line, crypttab, image).stored
+    assert stored.opening.opener.name == (opener.name if opener else "")
+    assert stored.next_boot == options
+    assert stored.opening.known is (opener not in (None, opening.NIXOS))
+
+
+@pytest.mark.parametrize(
+    ("command_line", "options"),
+    [("rd.luks.options=discard", set(FLAGS)), (f"luks.options={UUID}=discard", {DISCARD}), ("luks.crypttab=0", set())],
+)
+def test_the_running_system_opens_other_volumes(tmp_path: Path, command_line: str, options: set[str]) -> None:
+    stored = found(tmp_path, command_line, BOTH, SYSTEMD_FILE, mount="/srv").stored
+    assert stored.next_boot == options
+
+
+def test_flags_that_the_next_boot_loses_are_never_nothing_to_do(tmp_path: Path) -> None:
+    facts = found(tmp_path, f"rd.luks.uuid={UUID} rd.luks.crypttab=no", BOTH, SYSTEMD_FILE + copy(BOTH))
+    assert facts.mapping.active == frozenset(FLAGS)
+    assert any("does not read crypttab" in text for text in facts.stored.opening.ignored)
+
+
+@pytest.mark.parametrize(
+    ("opener", "words", "texts"),
+    [
+        (SYSTEMD, "luks,tpm2-device=auto,discard,no-read-workqueue", []),
+        (SYSTEMD, "no_read_workqueue", ["ignores no_read_workqueue; its spelling is no-read-workqueue"]),
+        (SYSTEMD, "--perf-no_write_workqueue", ["its spelling is no-write-workqueue"]),
+        (SYSTEMD, "discards,no-write-workqueues", ["its spelling is discard", "its spelling is no-write-workqueue"]),
+        (SYSTEMD, "high-priority", ["ignores high-priority"]),
+        (INITRAMFS_TOOLS, "allow-discards", ["its spelling is discard"]),
+        (ENCRYPT, "perf-no_read_workqueue,no_write_workqueue", ["its spelling is no-write-workqueue"]),
+        (ENCRYPT, "same-cpu-crypt", ["ignores same-cpu-crypt"]),
+        (DRACUT, "discard,no-read-workqueue", ["its spelling is allow-discards", "ignores no-read-workqueue"]),
+        (replace(SYSTEMD, installed=(247,)), BOTH, ["systemd 247 is older than 248"] * 2),
+        (replace(INITRAMFS_TOOLS, installed=(2, 3, 7)), "no-read-workqueue", ["cryptsetup 2.3.7 is older than 2.4"]),
+        (replace(INITRAMFS_TOOLS, installed=(2, 4, 3)), BOTH, []),
+    ],
+)
+def test_options_that_nobody_reads_are_named(opener: opening.Opener, words: str, texts: list[str]) -> None:
+    ignored = opener.ignored(words.split(","), "crypttab")
+    assert len(ignored) == len(texts)
+    assert all(text in line for line, text in zip(ignored, texts, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("luks=no", LuksArguments(enabled=False)),
+        (f"rd.luks.uuid=luks-{UUID}", LuksArguments(listed=True, named=True)),
+        (f"rd.luks.name={OTHER}=x", LuksArguments(listed=True)),
+        (f"rd.luks.options={UUID}=a=b,c rd.luks.options=d", LuksArguments(own=("a=b", "c"), general=("d",))),
+        (f"rd.luks.options={OTHER}=a", LuksArguments()),
+        ("rd.luks.options=a luks.options=b", LuksArguments(general=("b",))),
+        (f"rd.luks.allow-discards=luks-{UUID}", LuksArguments(discards=True)),
+        (f"rd.luks.allow-discards={OTHER}", LuksArguments()),
+    ],
+)
+def test_luks_arguments(text: str, wanted: LuksArguments) -> None:
+    assert opening.luks_arguments(text, UUID, early=True) == wanted
+    if "rd." in text:
+        late = opening.luks_arguments(text, UUID, early=False)
+        assert late == (LuksArguments(general=("b",)) if " luks" in text else LuksArguments())
+
+
+def test_ceph_opens_its_own_volumes(tmp_path: Path) -> None:
+    text = f"==> /sys/block/dm-0/dm/name <==\nceph-0-sda-block-dmcrypt\n{BOTH}"
+    facts = looking.look(
+        load(
+            f"==> /sys/block/dm-0/dm/uuid <==\nCRYPT-LUKS1-{UUID.replace('-', '')}-ceph-0-sda-block-dmcrypt\n{text}",
+            tmp_path,
+        )
+    )
+    assert [each.stored.opening.opener for each in facts.mappings] == [opening.CEPH]
+    assert judge(facts)
