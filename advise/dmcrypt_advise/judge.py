@@ -295,7 +295,7 @@ def _with_commands(found: MappingFacts, verdict: Verdict) -> Verdict:
         reasons.append(
             "no header and no line of crypttab stores options of the mapping: find the program that opens it"
         )
-    if not planning.can_refresh(found):
+    if found.mapping.kind not in planning.REFRESHABLE:
         reasons.append(f"{found.mapping.kind or 'it'} cannot be refreshed: it changes when it is opened again")
     do = planning.commands(found, old, new, verdict.flags)
     return replace(verdict, do=do, undo=undo, reasons=tuple(reasons))
