@@ -54,6 +54,7 @@ class Defect:
     stable: Sequence[str] = ()
     commits: Sequence[str] = ()
     patch: str = ""
+    series: Sequence[str] = ()
     takes: Sequence[str] = ()
 
     @property
@@ -79,6 +80,8 @@ def version_numbers(text: str) -> Version:
 
 _DATA: dict[str, Any] = tomllib.loads(DATA.read_text())
 KNOWN_DEFECTS = tuple(Defect(**row) for row in _DATA["defect"])
+# The patched module by series of kernels: the version of its dm-crypt before the patches.
+MODULE_BASES = {version_numbers(series): version_numbers(base) for series, base in _DATA["module"].items()}
 NEWEST_CHECKED = str(_DATA["newest_checked"])  # the newest kernel that was searched for defects
 
 
@@ -91,6 +94,12 @@ def is_affected(defect: Defect, version: Version, exact: bool = True) -> bool:
         return False
     began = version >= version_numbers(defect.since) or (not exact and defect.effect == "stop")
     return (began or _in_series(version, defect.also)) and not _in_series(version, defect.stable)
+
+
+def is_patched(defect: Defect, version: Version) -> bool:
+    """Tell if this project's dm-crypt, loaded in a kernel of this version, is free of the defect."""
+    base = MODULE_BASES.get(version[:2])
+    return base is not None and (version[:2] in map(version_numbers, defect.series) or not is_affected(defect, base))
 
 
 def _in_series(version: Version, starts: Sequence[str]) -> bool:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from .system import System
 
-VIRTUAL = ("vd", "xvd")  # the hypervisor may report any value as "rotational"
-HYPERVISORS = ("VMware", "QEMU", "VBOX", "Msft")  # vendors of SCSI disks
+# Disks of a hypervisor, which may report any value as "rotational": by name, and by words in vendor and model.
+VIRTUAL = ("vd", "xvd")
+HYPERVISORS = re.compile(
+    r"virtual|vmware|qemu|vbox|\bmsft\b|persistentdisk|nvme_card-pd|elastic block|\bvdisk\b|bhyve|parallels|\bxen", re.I
+)
 MEMORY = ("ram", "zram", "null_blk", "nullb", "pmem")
 
 
@@ -23,12 +27,12 @@ class Disk:
     polled: bool
     zoned: bool
     transport: str
-    vendor: str = ""
+    model: str = ""
 
     @property
     def virtual(self) -> bool:
         """True for a disk of a hypervisor."""
-        return self.name.startswith(VIRTUAL) or self.vendor in HYPERVISORS
+        return self.name.startswith(VIRTUAL) or bool(HYPERVISORS.search(self.model))
 
     @property
     def unreliable(self) -> str:
@@ -86,7 +90,7 @@ def read_disk(system: System, name: str, transport: str = "") -> Disk:
         polled=system.word(f"{queue}/io_poll") == "1",
         zoned=zoned not in ("", "none"),
         transport=transport,
-        vendor=system.word(f"/sys/block/{name}/device/vendor"),
+        model=" ".join(system.word(f"/sys/block/{name}/device/{file}") for file in ("vendor", "model")),
     )
 
 

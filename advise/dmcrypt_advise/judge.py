@@ -17,7 +17,7 @@ SET, TAKE_BACK, FIX_FIRST = "set", "take back", "get a kernel fix first"
 LEAVE, DONE, CANNOT_TELL = "leave", "nothing to do", "cannot tell"
 BIG = 4096  # bytes of the sectors inside today's disks
 MOST_ARGUMENTS = 10
-SETS_FLAGS_ITSELF = re.compile(r"[-.](cachyos|zen|liquorix|lqx)")
+SETS_FLAGS_ITSELF = re.compile(r"[-.](cachyos|zen|liquorix|lqx|xanmod|tkg)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -119,12 +119,21 @@ def hindrance(found: MappingFacts) -> tuple[str, str] | None:
 
 
 def forced_flags(found: MappingFacts, facts: Facts) -> frozenset[str]:
-    """The flags that the kernel sets by itself: one on zoned disks, both always in the kernels of SETS_FLAGS_ITSELF."""
+    """The flags that the kernel sets by itself: one on zoned disks, and both always in some kernels.
+
+    Such a kernel is known by its name, or by two mappings with both flags although nothing asks for them. A kernel of
+    a distribution that is not known to do so is left out: somebody may have set the flags by hand.
+    """
     flags = {WRITE} if any(disk.zoned for disk in found.disks) else set()
-    not_stored = (found.mapping.active or frozenset()) - found.stored.anywhere
-    if SETS_FLAGS_ITSELF.search(facts.kernel.release) and not_stored >= set(FLAGS):
+    several = not facts.kernel.distribution and len(facts.mappings) > 1 and all(map(_unasked, facts.mappings))
+    if _unasked(found) and (several or SETS_FLAGS_ITSELF.search(facts.kernel.release)):
         flags.update(FLAGS)
     return frozenset(flags)
+
+
+def _unasked(found: MappingFacts) -> bool:
+    """True if both flags are active, and nothing stored asks for them."""
+    return (found.mapping.active or frozenset()) - found.stored.anywhere >= set(FLAGS)
 
 
 def _judge(found: MappingFacts, facts: Facts) -> Verdict:
@@ -215,20 +224,48 @@ def _traits(found: MappingFacts, facts: Facts) -> frozenset[str]:
 def _defects(found: MappingFacts, facts: Facts) -> list[tuple[Defect, str, str]]:
     """The defects of this kernel that affect a mapping, one row for each flag ("": no flag), with the text for it."""
     traits = _traits(found, facts)
-    version, exact = facts.kernel.version, facts.kernel.exact
     return [
         (it, FLAG_NAMES.get(flag, ""), f"{it.title}; {_fix(it, facts)}")
-        for it in defects.KNOWN_DEFECTS
-        if it.effect != "document" and traits.issuperset(it.takes) and defects.is_affected(it, version, exact)
+        for it in _kernel_defects(facts)
+        if traits.issuperset(it.takes)
         for flag in it.flags or ("",)
     ]
 
 
+def _kernel_defects(facts: Facts) -> list[Defect]:
+    """The defects of this kernel that affect some mappings."""
+    version, exact, module = facts.kernel.version, facts.kernel.exact, facts.kernel.module
+    return [
+        it
+        for it in defects.KNOWN_DEFECTS
+        if it.effect != "document" and defects.is_affected(it, version, exact)
+        if not (module and defects.is_patched(it, version))
+    ]
+
+
+def kernel_defects(facts: Facts) -> list[str]:
+    """A line for each known defect of this kernel, for a machine without an open mapping."""
+    lines = []
+    for it in _kernel_defects(facts):
+        fix = (
+            f"fixed in {it.fixed_in}" if it.fixed else f"patched for {', '.join(it.series)}" if it.series else "no fix"
+        )
+        lines.append(f"{it.title} ({it.affected}); {fix}")
+    return lines
+
+
 def _fix(defect: Defect, facts: Facts) -> str:
     """The versions or the patch with the fix, and the text to look for in a distribution's changelog."""
+    series = ", ".join(defect.series)
+    if not defect.fixed and facts.kernel.module:
+        return f"this project fixes it for Linux {series} only" if series else "this project has no fix"
     if not defect.fixed:
         text = f"no Linux up to {defects.NEWEST_CHECKED} has a fix"
-        return f'{text}: the patch "{defect.patch}" of this project fixes it' if defect.patch else text
+        if not series:
+            return f"{text}, and this project has none"
+        if (own := ".".join(map(str, facts.kernel.version[:2]))) not in defect.series:
+            return f'{text}; this project has one for Linux {series}: the patch "{defect.patch}"'
+        return f'{text}; this project has one for {own}: the patch "{defect.patch}", also in the package dmcrypt-dkms'
     text = f"fixed in {defect.fixed_in}"
     if facts.kernel.distribution and (title := (defect.commits or ("",))[0].partition(" ")[2]):
         text += f'; the kernel of a distribution may have it too: look for "{title}" in its changelog'

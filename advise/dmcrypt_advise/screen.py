@@ -6,7 +6,7 @@ import json
 import textwrap
 from collections.abc import Sequence
 
-from . import planning
+from . import judge, planning
 from .judge import Verdict
 from .looking import Facts, MappingFacts
 
@@ -18,8 +18,12 @@ def text(facts: Facts, verdicts: Sequence[Verdict]) -> str:
     version = ".".join(map(str, facts.kernel.version))
     source = "" if facts.kernel.release.startswith(version) else f", based on {version}"
     lines = [f"Linux {facts.kernel.release}{source}" + ", built by a distribution" * facts.kernel.distribution]
+    if facts.kernel.module:
+        lines.append(f"dm-crypt: the patched module of this project, version {facts.kernel.module}")
     if not facts.mappings:
-        lines.append("no dm-crypt mapping is open")
+        known = judge.kernel_defects(facts)
+        lines.append("No dm-crypt mapping is open." + " Known defects of this kernel, and their fixes:" * bool(known))
+        lines += [line for each in known for line in _wrapped("  - ", each, "    ")]
     for found, verdict in zip(facts.mappings, verdicts, strict=True):
         lines += ["", *_mapping(found, verdict)]
     if facts.unseen:

@@ -21,7 +21,7 @@ from dmcrypt_advise import (
     mappings,
     screen,
 )
-from dmcrypt_advise.defects import KNOWN_DEFECTS, generated_files, is_affected, version_numbers
+from dmcrypt_advise.defects import KNOWN_DEFECTS, generated_files, is_affected, patch_places, version_numbers
 from dmcrypt_advise.judge import CANNOT_TELL, DONE, FIX_FIRST, LEAVE, SET, TAKE_BACK, Verdict
 from dmcrypt_advise.mappings import DISCARD, READ, WRITE
 from dmcrypt_advise.recording import archive, load
@@ -275,6 +275,15 @@ def test_compressions_of_an_initramfs(packer: list[str]) -> None:
         ("5.10.134-13.an8.x86_64", "", "1.23.0", ("5.10.134", False)),
         ("5.10.102-99.473.amzn2.x86_64", "", "1.23.0", ("5.10.102", False)),
         ("6.6.0-32.7.v2505.ky11.x86_64", "", "1.24.0", ("6.6", False)),
+        ("5.10.0-136.12.0.86.h1032.eulerosv2r12.x86_64", "", "1.23.0", ("5.10", False)),
+        ("6.8.12-9-pve", "PMX 6.8.12-9 (2025-03-16T19:18Z)", "1.25.0", ("6.8.12", True)),
+        ("6.17.10+kali-amd64", "Kali 6.17.10-1kali1 (2025-12-08)", "1.28.0", ("6.17.10", True)),
+        ("6.16.8+deb14-amd64", "Other 6.16.8-1 (2025-09-24)", "1.28.0", ("6.16.8", True)),
+        ("6.6.0-98.0.0.103.x86_64", "", "1.24.0", ("6.6", False)),
+        ("6.17.0-1-default", "", "1.28.0", ("6.17", True)),
+        ("6.17.0-63.fc44.x86_64", "", "1.28.0", ("6.17", True)),
+        ("6.8.0-060800-generic", "", "1.25.0", ("6.8", True)),
+        ("6.17.0-arch1-1", "", "1.28.0", ("6.17", True)),
         ("5.4.0-vendor", "", "1.22.0", ("5.4", False)),
         ("5.4.0-vendor", "", "1.20.0", ("5.4", True)),
     ],
@@ -388,6 +397,72 @@ def test_a_doubted_flag_that_is_active_gives_status_2(tmp_path: Path, options: s
 def test_the_manual_page_and_the_completion_have_all_options(name: str) -> None:
     text = (ADVISE / name).read_text().replace("\\-", "-")
     assert set(re.findall(r"--[a-z-]+", text)) == set(re.findall(r"--[a-z-]+", command.option_parser().format_help()))
+
+
+def test_two_mappings_with_flags_that_nobody_stores_show_a_kernel_that_sets_them(tmp_path: Path) -> None:
+    both = "2 no_read_workqueue no_write_workqueue"
+    text = (MACHINES / "rhel-9-server.txt").read_text().replace("5.14.0-427.13.1.el9_4.x86_64", "6.17.3-next")
+    text = re.sub(r"^(\w+: 0 \d+ crypt .* \d+:\d+ \d+)$", rf"\1 {both}", text, flags=re.MULTILINE)
+    found = verdicts(load(text, tmp_path / "a"))
+    assert {verdict.advice for verdict in found.values()} == {LEAVE}
+    assert all("the kernel sets both flags by itself" in verdict.reasons for verdict in found.values())
+    found = verdicts(load(text.replace("6.17.3-next", "6.17.3-200.fc43"), tmp_path / "b"))
+    assert LEAVE not in {found["fast"].advice}
+
+
+@pytest.mark.parametrize(
+    ("version", "advice", "flags"),
+    [
+        ("7.3.2-1", SET, {READ, WRITE}),
+        ("6.12.9-1", SET, {WRITE}),  # its queue leaves one defect of asynchronous ciphers
+        ("6.13.3-1", FIX_FIRST, set()),  # there is no such module
+    ],
+)
+def test_the_patched_module_is_recognised(tmp_path: Path, version: str, advice: str, flags: set[str]) -> None:
+    system = machine(LAPTOP, tmp_path, {**NOT_SIMD, **ONE_QUEUE, "6.1.119-1": version})
+    assert [verdict.advice for verdict in verdicts(system).values()] == [FIX_FIRST]
+    (tmp_path / "sys/module/dm_crypt").mkdir(parents=True)
+    (tmp_path / "sys/module/dm_crypt/version").write_text("1.0-inline\n")
+    facts = looking.look(system)
+    [verdict] = judge.judge(facts)
+    assert (verdict.advice, set(verdict.flags)) == (advice, flags)
+    assert "the patched module of this project, version 1.0" in screen.text(facts, (verdict,))
+
+
+def test_a_fix_of_this_project_names_patch_and_package(tmp_path: Path) -> None:
+    reasons = " ".join(laptop(tmp_path, **{**NOT_SIMD, "6.1.119-1": "6.12.9-1"}).reasons)
+    title = "dm-crypt: do not submit writes from the completion of a cipher"
+    assert f'this project has one for 6.12: the patch "{title}", also in the package dmcrypt-dkms' in reasons
+
+
+def test_without_a_mapping_the_defects_of_the_kernel_are_listed(tmp_path: Path) -> None:
+    facts = looking.look(load("==> /proc/sys/kernel/osrelease <==\n6.6.3\n", tmp_path))
+    assert "CVE-2024-26718" in screen.text(facts, ())
+
+
+def test_the_series_of_a_fix_are_those_of_the_queues() -> None:
+    places = patch_places(ADVISE.parent)
+    for defect in KNOWN_DEFECTS:
+        queues = {re.sub(r"linux-([\d.]+).*", r"\1", place) for place in places.get(defect.patch, [])}
+        assert set(defect.series) == queues, defect.title
+
+
+@pytest.mark.parametrize(
+    ("disk", "model", "transport", "kind"),
+    [
+        ("sda", "VMware Virtual disk", "", "virtual"),
+        ("sda", "Msft Virtual Disk", "", "virtual"),  # Hyper-V and WSL2
+        ("sda", "ATA VBOX HARDDISK", "sata", "virtual"),
+        ("nvme0n1", "VMware Virtual NVMe Disk", "nvme", "virtual"),
+        ("nvme1n1", "Amazon Elastic Block Store", "nvme", "virtual"),
+        ("vda", "", "virtio", "virtual"),
+        ("sdb", "SanDisk Ultra", "usb", "a USB disk"),
+        ("sda", "ATA ST4000NM0035", "sata", ""),
+    ],
+)
+def test_disks_that_may_be_wrong_about_rotating(disk: str, model: str, transport: str, kind: str) -> None:
+    found = disks.Disk(disk, True, 512, 512, True, False, False, transport, model)
+    assert found.unreliable == kind
 
 
 def test_the_generated_documents_are_current() -> None:
