@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from shlex import quote
 
 from . import applying, judge, looking, measuring, recording, screen
 from .applying import CONFIRMATION, User
@@ -93,7 +94,7 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     facts = recording.replay(_read(options.source)) if options.source else looking.look(system)
     verdicts = judge.judge(facts)
-    sys.stdout.write((screen.as_json if options.json else screen.text)(facts, verdicts))
+    sys.stdout.write(screen.as_json(facts, verdicts) if options.json else screen.text(facts, verdicts, _as_root()))
     return max((verdict.status for verdict in verdicts), default=0)
 
 
@@ -119,6 +120,16 @@ def _read(file: str) -> str:
         return Path(file).read_text(errors="replace")
     except OSError as error:
         raise AdviseError(f"{file}: {error.strerror}") from error
+
+
+def _as_root() -> str:
+    """The command that starts this program as root, as the user has started it: by name, by path, or as a module."""
+    started = Path(sys.argv[0])
+    if started.name == "__main__.py":
+        return "sudo python3 -m dmcrypt_advise"
+    # sudo searches these directories, but not ~/.local/bin.
+    by_name = started.parent in map(Path, ("/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"))
+    return f"sudo {started.name if by_name else quote(sys.argv[0])}"
 
 
 def _ask(question: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Sequence
 
@@ -13,8 +14,13 @@ from .looking import Facts, MappingFacts
 WIDTH = 80
 
 
-def text(facts: Facts, verdicts: Sequence[Verdict]) -> str:
-    """The text for the terminal."""
+ROOT = ("cryptsetup ", "update-initramfs ", "mkinitcpio ", "dracut ")  # commands that need root
+PROGRAM = "sudo dmcrypt-advise"
+UNBROKEN = "\u00a0"  # a space in a command, where no line ends
+
+
+def text(facts: Facts, verdicts: Sequence[Verdict], program: str = PROGRAM) -> str:
+    """The text for the terminal. `program`: the command that starts this program as root."""
     version = ".".join(map(str, facts.kernel.version))
     source = "" if facts.kernel.release.startswith(version) else f", based on {version}"
     lines = [f"Linux {facts.kernel.release}{source}" + ", built by a distribution" * facts.kernel.distribution]
@@ -24,29 +30,45 @@ def text(facts: Facts, verdicts: Sequence[Verdict]) -> str:
         known = judge.kernel_defects(facts)
         lines.append("No dm-crypt mapping is open." + " Known defects of this kernel, and their fixes:" * bool(known))
         lines += [line for each in known for line in _wrapped("  - ", each, "    ")]
+    printed: dict[str, str] = {}
     for found, verdict in zip(facts.mappings, verdicts, strict=True):
-        lines += ["", *_mapping(found, verdict)]
+        lines += ["", *_mapping(found, verdict, program, printed)]
     if facts.unseen:
         lines += ["", "not checked:", *(wrapped for what in facts.unseen for wrapped in _wrapped("  ", what))]
     return "\n".join(lines) + "\n"
 
 
-def _mapping(found: MappingFacts, verdict: Verdict) -> list[str]:
+def _mapping(found: MappingFacts, verdict: Verdict, program: str, printed: dict[str, str]) -> list[str]:
+    """The lines for a mapping. `printed`: the reasons above, with the mapping; they are not printed again."""
     calls = [line for line in verdict.do if line.startswith("cryptsetup ")]
     blocks: dict[str, Sequence[str]] = {"volume": [_volume(found)], "disk": [disk.description for disk in found.disks]}
     if found.mapping.active is not None:
         blocks |= {"active": [planning.option_list(found.mapping.active)], "stored": [_stored(found)]}
-    blocks |= {"reason": verdict.reasons, "conflict": verdict.conflicts, "sectors": verdict.sectors}
+    above = dict.fromkeys(printed[reason] for reason in verdict.reasons if reason in printed)
+    reasons = [reason for reason in verdict.reasons if reason not in printed]
+    reasons += [f"as above, for {', '.join(above)}"] if above else []
+    printed |= dict.fromkeys(verdict.reasons, verdict.name) | printed
+    blocks |= {"reason": reasons, "conflict": verdict.conflicts, "sectors": verdict.sectors}
     if calls:
-        blocks["do"] = [f"dmcrypt-advise --apply {verdict.name}, which runs:", *calls]
+        blocks["do"] = [f"dmcrypt-advise --apply {verdict.name}", "it runs:", *calls]
     blocks["by hand"] = [line for line in verdict.do if line not in calls]
     if calls and verdict.undo:
-        blocks["undo"] = [f"dmcrypt-advise --undo {verdict.name}, which removes both flags"]
-    lines = _wrapped("", f"{verdict.name}: {verdict.headline.upper()}", "  ")
+        blocks["undo"] = [f"dmcrypt-advise --undo {verdict.name}", "it removes both flags"]
+    lines = _wrapped("", f"{verdict.name}: {verdict.headline}", "  ")
     for label, texts in blocks.items():
+        listed = len(texts) > 1 and label in ("reason", "conflict", "sectors")
         for number, each in enumerate(texts):
-            lines += _wrapped(f"  {'' if number else label:10}", each)
+            start = f"  {'' if number else label:10}" + "- " * listed
+            lines += _wrapped(start, complete(each, program), " " * len(start))
     return lines
+
+
+def complete(line: str, program: str) -> str:
+    """A text with the commands in it as the user has to type them."""
+    line = re.sub(
+        r"\bdmcrypt-advise (--\w+ \S+)", lambda it: f"{program} {it[1]}".replace(" ", UNBROKEN), line, flags=re.ASCII
+    )
+    return "\n".join(f"sudo {each}" if each.startswith(ROOT) else each for each in line.split("\n"))
 
 
 def _volume(found: MappingFacts) -> str:
@@ -77,11 +99,11 @@ def _wrapped(first: str, what: str, later: str = "") -> list[str]:
     """Wrap a text, except for commands, and except for what follows its first line: people paste them."""
     later = later or " " * max(len(first), 2)
     head, *verbatim = what.split("\n")
-    width = WIDTH if not head.startswith("cryptsetup ") else len(first + head)
+    width = WIDTH if not head.startswith("sudo ") else len(first + head)
     lines = textwrap.wrap(
         head, width, initial_indent=first, subsequent_indent=later, break_long_words=False, break_on_hyphens=False
     )
-    return [*lines, *(later + line for line in verbatim)]
+    return [line.replace(UNBROKEN, " ") for line in [*lines, *(later + line for line in verbatim)]]
 
 
 def as_json(facts: Facts, verdicts: Sequence[Verdict]) -> str:

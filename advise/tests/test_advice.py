@@ -59,7 +59,7 @@ def test_the_screen_of_a_machine(path: Path, tmp_path: Path) -> None:
     facts = looking.look(machine(path.stem, tmp_path))
     output = screen.text(facts, judge.judge(facts))
     assert output == path.with_suffix(".screen").read_text()
-    assert all(len(line) <= screen.WIDTH or "cryptsetup refresh" in line for line in output.splitlines())
+    assert all(len(line) <= screen.WIDTH or " sudo " in line for line in output.splitlines())
     assert json.loads(screen.as_json(facts, judge.judge(facts)))["not_seen"] == list(facts.unseen)
 
 
@@ -438,6 +438,39 @@ def test_a_fix_of_this_project_names_patch_and_package(tmp_path: Path) -> None:
 def test_without_a_mapping_the_defects_of_the_kernel_are_listed(tmp_path: Path) -> None:
     facts = looking.look(load("==> /proc/sys/kernel/osrelease <==\n6.6.3\n", tmp_path))
     assert "CVE-2024-26718" in screen.text(facts, ())
+
+
+@pytest.mark.parametrize(
+    ("changed", "headline"),
+    [
+        ({}, "Set both flags and store them in the LUKS2 header."),
+        ({**NOT_SIMD, "6.17.1-1": "6.9.1-1"}, "Do not set both flags on this kernel."),
+        (
+            {"1 allow_discards": "1 no_read_workqueue"},
+            "Set no_write_workqueue and store both flags in the LUKS2 header.",
+        ),
+        (ALL_OPTIONS, "Store both flags in the LUKS2 header."),
+        ({"(no flags)": "no-read-workqueue no-write-workqueue"}, "Set both flags; the next boot does so in any case."),
+        ({**ALL_OPTIONS, "(no flags)": "no-read-workqueue no-write-workqueue"}, "Keep both flags, active and stored."),
+        ({"CRYPT-LUKS2": "CRYPT-LUKS1"}, "Set both flags and store them in /etc/crypttab."),
+        ({"CRYPT-LUKS2": "CRYPT-BITLK"}, "Store both flags in /etc/crypttab, and open the volume again."),
+        (ROTATES, "Leave it as it is."),
+        ({"luksDump /dev/nvme0n1p3": "other"}, "Cannot tell: its LUKS2 header could not be read"),
+    ],
+)
+def test_the_first_line_says_what_to_do(tmp_path: Path, changed: dict[str, str], headline: str) -> None:
+    system = machine(LAPTOP, tmp_path, {"6.1.119-1": "6.17.1-1", **changed})
+    [verdict] = verdicts(system).values()
+    assert verdict.headline.startswith(headline)
+
+
+def test_commands_are_complete_and_no_reason_is_printed_twice(tmp_path: Path) -> None:
+    facts = looking.look(machine("rhel-9-server", tmp_path))
+    output = screen.text(facts, judge.judge(facts), "sudo ./advise/dmcrypt-advise")
+    for command in ("--apply fast", "--undo fast", "--measure fast", "--measure guest"):
+        assert f"sudo ./advise/dmcrypt-advise {command}\n" in output
+    assert not re.search(r"(?<!sudo )(cryptsetup refresh)|(?<!sudo \./advise/)dmcrypt-advise", output)
+    assert output.count("is reported as success") == 1
 
 
 def test_the_series_of_a_fix_are_those_of_the_queues() -> None:
