@@ -15,7 +15,7 @@ from .system import SECONDS, System
 # initramfs-tools; dracut and mkinitcpio; dracut's own part of the kernel's command line.
 CRYPTTABS = ("cryptroot/crypttab", "etc/crypttab", "etc/crypttab.initramfs")
 COMMAND_LINES = "etc/cmdline.d/"
-INITRAMFS_TOOLS, DRACUT, MKINITCPIO = "initramfs-tools", "dracut", "mkinitcpio"
+INITRAMFS_TOOLS, DRACUT, MKINITCPIO, BOOSTER = "initramfs-tools", "dracut", "mkinitcpio", "booster"
 # Files that tell what built an initramfs, or what it has to open a volume.
 MARKS = {
     INITRAMFS_TOOLS: re.compile(r"cryptroot/crypttab|scripts/local-top/cryptroot|conf/initramfs\.conf"),
@@ -24,12 +24,13 @@ MARKS = {
     "systemd": re.compile(r"(usr/)?lib/systemd/(systemd|(\S+/)?systemd-cryptsetup(-generator)?)"),
     MKINITCPIO: re.compile(r"buildconfig|hooks/encrypt|config"),
     "encrypt": re.compile(r"(usr/lib/initcpio/)?hooks/encrypt"),
-    "booster": re.compile(r"etc/booster\.init\.yaml"),
+    BOOSTER: re.compile(r"etc/booster\.init\.yaml"),
     "ZFSBootMenu": re.compile(r".*zfsbootmenu[^/]*"),
 }
 NAMES = ("initrd.img-{}", "initramfs-{}.img", "initrd-{}")
 DAMAGED = (OSError, EOFError, ValueError, lzma.LZMAError, struct.error, zlib.error)
-PACKAGE = "/usr/lib/modules/{}/pkgbase"  # Arch Linux names the initramfs after the kernel's package
+# Arch Linux and Manjaro name the initramfs after the kernel's package.
+PACKAGES = ("/usr/lib/modules/{}/pkgbase", "/usr/lib/modules/{}/kernelbase")
 UNIFIED = ("/efi/EFI/Linux", "/boot/EFI/Linux", "/boot/efi/EFI/Linux")  # directories of unified kernel images, *.efi
 ESPS = ("/boot", "/efi", "/boot/efi")  # where the partition of the boot loader may be mounted
 HEADER = 110  # bytes of a file header in the format "newc"; from byte 6 on, each number has eight hexadecimal digits
@@ -73,7 +74,8 @@ def possible_places(system: System, release: str) -> list[str]:
     kernel = re.sub(r"^\([^)]*\)", "", values.get("BOOT_IMAGE", ""))  # GRUB puts the partition in front
     directory, _, name = kernel.rpartition("/")
     named = [name.removeprefix("vmlinuz-")] if name.startswith("vmlinuz-") else []
-    names = dict.fromkeys([release, *filter(None, [system.word(PACKAGE.format(release))]), *named])
+    packages = filter(None, (system.word(path.format(release)) for path in PACKAGES))
+    names = dict.fromkeys([release, *packages, *named])
     directories = dict.fromkeys(["/boot", directory, f"/boot{directory}"])
     places += [f"{where}/{pattern.format(each)}" for each in names for where in directories for pattern in NAMES]
     for esp in ESPS:
@@ -110,7 +112,7 @@ def _texts(packed: bytes, place: str, release: str) -> dict[str, str] | None:
 
 def builder(image: Image) -> str:
     """The program that built an initramfs, "" if unknown."""
-    return next((each for each in (INITRAMFS_TOOLS, DRACUT, MKINITCPIO, "booster") if image.has(each)), "")
+    return next((each for each in (INITRAMFS_TOOLS, DRACUT, MKINITCPIO, BOOSTER) if image.has(each)), "")
 
 
 def image_sections(image: bytes) -> dict[str, bytes]:

@@ -132,6 +132,7 @@ def _judge(found: MappingFacts, facts: Facts) -> Verdict:
     hindered = hindrance(found)
     reasons, good = ([], frozenset[str]()) if hindered else _medium(found)
     reasons += [f"the kernel sets {planning.flag_names(forced)} by itself"] if forced else []
+    reasons += planning.outdated_programs(found)
     refused: dict[str, str] = {}
     doubted: dict[str, str] = {}
     applying = _defects(found, facts)

@@ -26,10 +26,15 @@ HOOK_WORDS = {
     **{OPTIONS[flag][2]: flag for flag in FLAGS},
     **{f"perf-{flag}": flag for flag in FLAGS},
 }
+# Arguments of programs that are not known here: mkinitfs of Alpine Linux, genkernel of Gentoo.
+FOREIGN = re.compile(r"(^|\s)(cryptroot|cryptdm|crypt_root)=")
 # Spellings of options that no program reads resemble one of these, without "perf-" and with "-" for "_".
 MEANT = {**SYSTEMD_WORDS, "discards": DISCARD, "high-priority": "high_priority"}
 ALIKE = 0.85  # similarity of two words, from 0 to 1
 OFF = ("no", "0", "off", "false", "n", "f")
+
+
+Hook = tuple[str, tuple[str, ...]]  # an argument, and the options in it
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,8 @@ class Opener:
         """A line for each word of a place that means a table option, and that the program does not read."""
         found = []
         for word in words:
-            if (option := meant(word)) and not self.option(word):
+            option = meant(word.rpartition("=")[2])  # with "=", a name may stand in front, which is no UUID
+            if option and not self.option(word):
                 text = f"{place}: {self.name} ignores {word}"
                 if self.too_old and word in self.words:
                     needed = ".".join(map(str, self.flags_since))
@@ -93,14 +99,16 @@ class Opening:
     """How a volume is opened at boot.
 
     `line`: its line in crypttab, if the opener reads it, itself or by a `copy` in the initramfs. `arguments`: options
-    on the kernel command line that take the place of the line's, None without any. `ignored`: lines about options that
-    the opener does not read. `known`: the opener is known, and where its options are.
+    on the kernel command line that take the place of the line's, None without any; `argument`: what stands in front of
+    them. `ignored`: lines about options that the opener does not read. `known`: the opener is known, and where its
+    options are.
     """
 
     opener: Opener
     line: CrypttabLine | None = None
     copy: CrypttabLine | None = None
     arguments: tuple[str, ...] | None = None
+    argument: str = ""
     ignored: tuple[str, ...] = ()
     known: bool = True
 
@@ -154,13 +162,13 @@ def luks_arguments(text: str, uuid: str, *, early: bool) -> LuksArguments:
     return found
 
 
-def cryptdevice(text: str, mapping: Mapping) -> tuple[str, ...] | None:
-    """The options of the argument cryptdevice= that names a volume, None without such an argument."""
+def cryptdevice(text: str, mapping: Mapping) -> Hook | None:
+    """The argument cryptdevice= that names a volume, and its options; None without such an argument."""
     for word in reversed(text.split()):
         if word.startswith("cryptdevice="):
             device, name, options, *_ = f"{word.partition('=')[2]}::".split(":")
             if name == mapping.name or (mapping.uuid and mapping.uuid in device):
-                return tuple(filter(None, options.split(",")))
+                return f"cryptdevice={device}:{name}:", tuple(filter(None, options.split(",")))
     return None
 
 
@@ -172,7 +180,8 @@ def cryptopts(text: str) -> list[CrypttabLine] | None:
         words = value.split(",")
         parts = {key: part for key, _, part in (word.partition("=") for word in words)}
         options = tuple(word for word in words if not word.startswith(("target=", "source=", "key=")))
-        lines.append(CrypttabLine(parts.get("target", "cryptroot"), parts.get("source", ""), "none", options))
+        key = parts.get("key", "none")
+        lines.append(CrypttabLine(parts.get("target", "cryptroot"), parts.get("source", ""), key, options))
     return lines if values else None
 
 
@@ -233,9 +242,18 @@ def _opening(seen: Evidence) -> Opening:
     if image.has(INITRAMFS_TOOLS.name) or (not image.place and (seen.debian or given is not None)):
         return _by_initramfs_tools(seen, given, hook)
     if hook is not None and (image.has("encrypt") or not image.place):
-        return Opening(ENCRYPT, arguments=hook)
-    unread = ("kernel command line: the initramfs does not read cryptdevice=",) if hook else ()
+        unread = _unread_line(seen, ENCRYPT.options(hook[1]), "mkinitcpio's hook encrypt does not read /etc/crypttab")
+        return Opening(ENCRYPT, arguments=hook[1], argument=hook[0], ignored=unread)
+    unread = ("the initramfs does not read cryptdevice=",) if hook and hook[1] else ()
+    if seen.for_root and not image.place and FOREIGN.search(text):
+        text = "the kernel command line has arguments of an initramfs that does not read /etc/crypttab"
+        return replace(_unknown(seen), ignored=_unread_line(seen, frozenset(), text))
     return _by_luks_arguments(seen, unread)
+
+
+def _unread_line(seen: Evidence, options: frozenset[str], text: str) -> tuple[str, ...]:
+    """The text, if crypttab has table options that are not among `options`."""
+    return (text,) if seen.line and not SYSTEMD.options(seen.line.options) <= options else ()
 
 
 def _by_luks_arguments(seen: Evidence, unread: tuple[str, ...]) -> Opening:
@@ -245,7 +263,9 @@ def _by_luks_arguments(seen: Evidence, unread: tuple[str, ...]) -> Opening:
     built_in = luks_arguments(f"{seen.built_in} {seen.command_line}", uuid, early=True)
     early = replace(early, named=built_in.named, discards=built_in.discards)
     if image.has("booster"):
-        return Opening(BOOSTER, arguments=early.general or (), known=early.named, ignored=unread)
+        words, line = early.general if seen.copy else early.general or (), seen.line if seen.copy else None
+        known = bool(early.named or seen.copy)
+        return Opening(BOOSTER, line, seen.copy, words, "rd.luks.options=", unread, known)
     named = bool(early.named or early.own)
     by_scripts = image.has("cryptroot-ask") and not image.has("systemd")
     if not early.enabled or image.has("encrypt"):
@@ -256,18 +276,24 @@ def _by_luks_arguments(seen: Evidence, unread: tuple[str, ...]) -> Opening:
         known = image.has("systemd") or image.has("dracut")
         in_initramfs = named or bool(seen.copy and not early.listed) or (seen.early and known)
     else:
-        in_initramfs = named or (early.general is not None and not seen.line)
+        in_initramfs = named
     if not in_initramfs:
         return _running(seen, unread)
     return _by_dracut(seen, built_in, unread) if by_scripts else _by_systemd(seen, early, unread)
 
 
-def _by_initramfs_tools(seen: Evidence, given: list[CrypttabLine] | None, hook: tuple[str, ...] | None) -> Opening:
+def _by_initramfs_tools(seen: Evidence, given: list[CrypttabLine] | None, hook: Hook | None) -> Opening:
     """Debian's scripts: the arguments cryptopts= take the place of the initramfs's crypttab."""
-    unread = ("kernel command line: initramfs-tools does not read cryptdevice=",) if hook else ()
+    unread: tuple[str, ...] = (
+        ("kernel command line: initramfs-tools does not read cryptdevice=",) if hook and hook[1] else ()
+    )
     line = line_of(given, seen.mapping) if given is not None else None
+    if given is not None:
+        options, text = INITRAMFS_TOOLS.options(line.options if line else ()), "cryptopts= takes the place of crypttab"
+        unread = (*unread, *_unread_line(seen, options, f"kernel command line: {text}"))
     if line:
-        return Opening(INITRAMFS_TOOLS, arguments=line.options, ignored=unread)
+        argument = f"cryptopts=target={line.name},source={line.source}," + f"key={line.key}," * (line.key != "none")
+        return Opening(INITRAMFS_TOOLS, arguments=line.options, argument=argument, ignored=unread)
     if given is None and (seen.copy or (seen.line and not seen.image.place)):
         return Opening(INITRAMFS_TOOLS, seen.line, seen.copy, ignored=unread)
     return _running(seen, unread)
@@ -279,7 +305,7 @@ def _by_dracut(seen: Evidence, early: LuksArguments, unread: tuple[str, ...]) ->
     given = early.own or early.general or ()
     unread = (*unread, *DRACUT.ignored(given, "kernel command line"))
     arguments = (*(copy.options if copy else ()), "allow-discards") if early.discards else None
-    return Opening(DRACUT, seen.line if copy else None, copy, arguments, unread)
+    return Opening(DRACUT, seen.line if copy else None, copy, arguments, ignored=unread)
 
 
 def _by_systemd(seen: Evidence, early: LuksArguments, unread: tuple[str, ...]) -> Opening:
@@ -291,26 +317,36 @@ def _by_systemd(seen: Evidence, early: LuksArguments, unread: tuple[str, ...]) -
         line = None  # systemd opens the volume by its UUID, without the line
     elif not line and seen.line and SYSTEMD.options(seen.line.options):
         unread = (*unread, "the initramfs has no crypttab for this volume, so that /etc/crypttab is not read for it")
-    arguments = early.own if early.own or line else early.general
+    own = early.own or line or early.general is None or not early.named
+    arguments = early.own if own else early.general
+    if not line and early.named:
+        arguments = arguments or ()
     if early.discards and not (seen.image.place and (early.named or line)):  # dracut's word
         arguments = (*(arguments or (line.options if line else ())), "discard")
-    known = bool(line or early.named or arguments is not None)
-    if not known and not early.named:
+    if not (line or early.named or arguments is not None):
+        if early.general and SYSTEMD.options(early.general):
+            text = "rd.luks.options= without a UUID is only read for the volumes of rd.luks.uuid= and rd.luks.name="
+            unread = (*unread, text)
         return replace(_unknown(seen), ignored=unread)
-    copy = seen.copy if line else None
-    return Opening(IN_INITRAMFS, seen.line if line else None, copy, arguments, unread)
+    copy, argument = seen.copy if line else None, f"rd.luks.options={uuid}=" if own else "rd.luks.options="
+    return Opening(IN_INITRAMFS, seen.line if line else None, copy, arguments, argument, unread)
 
 
 def _running(seen: Evidence, unread: tuple[str, ...] = ()) -> Opening:
     """The running system opens the volume, or an unknown program."""
     late = luks_arguments(seen.command_line, seen.mapping.uuid, early=False)
     line = seen.line if late.crypttab and late.enabled else None
+    if line and late.listed and not (late.named or late.own):
+        text = (
+            "kernel command line: luks.name= or luks.uuid= names other volumes: systemd reads crypttab only for those"
+        )
+        line, unread = None, (*unread, text)
     if not (line or late.own or late.named) or (seen.for_root and seen.image.place):
         return replace(_unknown(seen), ignored=unread)
     scripts = line and any(option.startswith("keyscript=") for option in line.options)
     opener = replace(INITRAMFS_TOOLS, name="cryptdisks") if scripts else SYSTEMD
-    arguments = late.own if late.own or line else late.general
-    return Opening(opener, line, None, arguments, unread)
+    arguments = late.own if late.own or line else late.general or ()
+    return Opening(opener, line, None, arguments, f"luks.options={seen.mapping.uuid}=", unread)
 
 
 def _unknown(seen: Evidence) -> Opening:

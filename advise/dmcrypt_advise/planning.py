@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from shlex import join
 
 from .crypttab import CrypttabLine
 from .defects import Version
-from .initramfs import DRACUT, INITRAMFS_TOOLS, MKINITCPIO
+from .initramfs import BOOSTER, DRACUT, INITRAMFS_TOOLS, MKINITCPIO
 from .looking import MappingFacts
 from .mappings import FLAGS, OPTIONS, cryptsetup_options
 from .opening import SYSTEMD, Opener, meant
 
 FLAGS_IN_CRYPTSETUP: Version = (2, 3, 4)  # the first version with options for the two flags
+REBUILD = {
+    INITRAMFS_TOOLS: "update-initramfs -u",
+    MKINITCPIO: "mkinitcpio -P",
+    BOOSTER: "/usr/lib/booster/regenerate_images",
+}
 REFRESHABLE = ("LUKS1", "LUKS2")  # others need all arguments of open again, or have a new key each time
 Options = frozenset[str]
 
@@ -76,6 +82,22 @@ def is_too_old(found: MappingFacts) -> bool:
     return bool(found.cryptsetup) and found.cryptsetup < FLAGS_IN_CRYPTSETUP
 
 
+def outdated_programs(found: MappingFacts) -> list[str]:
+    """The installed programs that do not know the flags, with the first version that does."""
+    opener = found.stored.opening.opener
+    programs = [("cryptsetup", found.cryptsetup, FLAGS_IN_CRYPTSETUP)] if is_too_old(found) else []
+    if found.stored.header is None and opener.too_old:
+        programs.append((f"{opener.name} of {opener.package}", opener.installed, opener.flags_since))
+    return [
+        f"{name} {_dotted(there)} does not know the flags; {_dotted(needed)} and later do"
+        for name, there, needed in programs
+    ]
+
+
+def _dotted(version: Version) -> str:
+    return ".".join(map(str, version))
+
+
 def crypttab_text(line: CrypttabLine, options: Options, opener: Opener = SYSTEMD) -> str:
     """The line for crypttab with exactly these table options, as `opener` spells them; other options stay in order."""
     kept = [it for it in line.options if not meant(it) or opener.option(it) in options]
@@ -91,17 +113,16 @@ def manual_steps(found: MappingFacts, old: OptionState, new: OptionState, flags:
     stored, wanted, header = found.stored, new.active & flags, new.header or frozenset()
     opener, steps = stored.opening.opener, []
     if is_too_old(found) and wanted:
-        needed, there = (".".join(map(str, version)) for version in (FLAGS_IN_CRYPTSETUP, found.cryptsetup))
-        return [f"install cryptsetup {needed} or later and run this program again: {there} does not know the flags"]
+        return [f"install cryptsetup {_dotted(FLAGS_IN_CRYPTSETUP)} or later and run this program again"]
     if stored.line and new.crypttab is not None and new.crypttab != old.crypttab:
         steps.append(f"replace the line in {stored.file} by:\n{crypttab_text(stored.line, new.crypttab, opener)}")
-    if stored.command_line is not None:
-        for options, verb, where in (
-            (stored.command_line & flags - wanted, "remove", "from"),
-            (wanted - header - stored.command_line, "add", "to"),
-        ):
-            if spelled := ",".join(words(options, opener)):
-                steps.append(f"{verb} {spelled} {where} the volume's options on the kernel command line")
+    if stored.opening.arguments is not None and stored.opening.argument:
+        before = stored.opening.arguments
+        kept = [it for it in before if opener.option(it) not in flags - wanted]
+        kept += words(wanted - header - opener.options(before), opener)
+        if tuple(kept) != before:
+            argument = f"{stored.opening.argument}{','.join(kept)}".rstrip(":,")
+            steps.append(f"on the kernel command line, write:\n{argument}")
     outdated = stored.in_image is not None and (stored.in_image | header) & flags != wanted
     if (outdated or new.crypttab != old.crypttab) and (command := rebuild_command(found)):
         steps.append(command)
@@ -115,18 +136,21 @@ def commands(found: MappingFacts, old: OptionState, new: OptionState, flags: Opt
 
 def rebuild_command(found: MappingFacts) -> str:
     """The command that builds the initramfs again which opens the mapping; "" if none is known."""
-    image = found.stored.image
-    if not image:
-        return ""
+    image, builder = found.stored.image, found.stored.builder
+    if not image or builder in REBUILD:
+        return REBUILD[builder] if image else ""
+    if image.endswith(".efi") and builder == DRACUT:
+        return f"dracut --force --uefi {image}"
     if image.endswith(".efi"):
-        if found.stored.builder == MKINITCPIO:
-            return "mkinitcpio -P"
         return f"build {image} again with the tool that built it: mkinitcpio -P, dracut --force --uefi, kernel-install"
-    if found.stored.builder == INITRAMFS_TOOLS:
-        return "update-initramfs -u"
-    if "initramfs-linux" in image:
-        return f"dracut --force {image}" if found.stored.builder == DRACUT else "mkinitcpio -P"
-    return f"dracut --force {image}" if "initrd.img-" in image else "dracut --force"  # Debian's file name
+    if "/ostree/" in image:
+        return "rpm-ostree initramfs-etc --track=/etc/crypttab"
+    if entry := re.fullmatch(r".*/([^/]*\d\.\d[^/]*)/initrd(-[0-9a-f]+)?", image):  # one directory for each kernel
+        release = entry[1]
+        return "sdbootutil mkinitrd" if entry[2] else f"kernel-install add {release} /usr/lib/modules/{release}/vmlinuz"
+    arch = "initramfs-linux" in image
+    other = f" {image}" if arch or "initrd.img-" in image else ""  # dracut's own file name is another one
+    return REBUILD[MKINITCPIO] if arch and builder != DRACUT else f"dracut --force{other}"
 
 
 def words(options: Options, opener: Opener) -> list[str]:
