@@ -467,8 +467,8 @@ def test_the_first_line_says_what_to_do(tmp_path: Path, changed: dict[str, str],
 def test_commands_are_complete_and_no_reason_is_printed_twice(tmp_path: Path) -> None:
     facts = looking.look(machine("rhel-9-server", tmp_path))
     output = screen.text(facts, judge.judge(facts), "sudo ./advise/dmcrypt-advise")
-    for command in ("--apply fast", "--undo fast", "--measure fast", "--measure guest"):
-        assert f"sudo ./advise/dmcrypt-advise {command}\n" in output
+    for action in ("--apply fast", "--undo fast", "--measure fast", "--measure guest"):
+        assert f"sudo ./advise/dmcrypt-advise {action}\n" in output
     assert not re.search(r"(?<!sudo )(cryptsetup refresh)|(?<!sudo \./advise/)dmcrypt-advise", output)
     assert output.count("is reported as success") == 1
 
