@@ -70,8 +70,11 @@ class Defect:
 
 
 def version_numbers(text: str) -> Version:
-    """The numbers at the start of a version, without zeros at its end: (6, 8) for 6.8.0-rc1."""
-    found = re.match(r"\d+(\.\d+)*", text)
+    """Up to three numbers at the start of a version, without zeros at its end: (6, 8) for 6.8.0-rc1.
+
+    A fourth number counts the builds of somebody other than upstream: 5.10.16.3 of WSL2 is upstream's 5.10.16.
+    """
+    found = re.match(r"\d+(\.\d+){0,2}", text)
     numbers = [int(number) for number in found[0].split(".")] if found else []
     while len(numbers) > 2 and numbers[-1] == 0:
         numbers.pop()
