@@ -108,18 +108,29 @@ def holds_lvm(system: System, node: str) -> bool:
     return any(system.word(f"/sys/block/{each}/dm/uuid").startswith("LVM-") for each in devices_above(system, node))
 
 
-def used_for(system: System, node: str, name: str) -> str:
-    """The use of a mapping: a mount point or swap of the mapping or of a device above it; "" if none is found."""
+def uses(system: System, node: str, name: str) -> list[tuple[str, str, str]]:
+    """The mount points of a mapping and of the devices above it, with file system and volume; swap is one, too."""
     tops = [each for each in devices_above(system, node) if not system.names(f"/sys/block/{each}/holders")]
     swaps = {line.split()[0] for line in (system.read("/proc/swaps") or "").splitlines() if line.strip()}
     mounts = [line.split() for line in (system.read("/proc/self/mounts") or "").splitlines() if line.count(" ") > 2]
+    found = []
     for top in tops:
         label = system.word(f"/sys/block/{top}/dm/name") or name
         devices = {f"/dev/mapper/{label}", f"/dev/{top.replace('!', '/')}"}
-        if devices & swaps:
-            return "swap"
-        places = [(place, kind) for device, place, kind, *_ in mounts if device in devices]
-        if places:
-            place, kind = min(places, key=lambda it: len(it[0]))
-            return f"{place} ({kind})" + (f" on {label}" if top != node else "")
+        volume = label if top != node else ""
+        found += [("swap", "", volume)] if devices & swaps else []
+        places = [(place, kind, volume) for device, place, kind, *_ in mounts if device in devices]
+        found += sorted(places, key=lambda it: len(it[0]))
+    return found
+
+
+def used_for(system: System, node: str, name: str) -> str:
+    """The first use of a mapping, for the screen; "" if none is found."""
+    for place, kind, volume in uses(system, node, name):
+        return place if not kind else f"{place} ({kind})" + (f" on {volume}" if volume else "")
     return ""
+
+
+def holds_root(system: System, node: str, name: str) -> bool:
+    """True if the system starts from a mapping, so that the initramfs must open it."""
+    return any(place in ("/", "/usr", "/sysroot") for place, _, _ in uses(system, node, name))

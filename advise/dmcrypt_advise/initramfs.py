@@ -104,7 +104,7 @@ def _texts(packed: bytes, place: str, release: str) -> dict[str, str] | None:
     if not packed.startswith(b"MZ"):
         return config_texts(packed)
     parts = image_sections(packed)
-    if parts.get(".uname", b"").decode().strip("\0\n") != release:
+    if ".uname" in parts and parts[".uname"].decode(errors="replace").strip("\0\n") != release:
         return None
     line = parts.get(".cmdline", b"").decode(errors="replace").strip("\0\n")
     return {**config_texts(parts.get(".initrd", b"")), f"{COMMAND_LINES}{place}": line}

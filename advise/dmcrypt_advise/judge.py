@@ -210,12 +210,16 @@ def _to_set(found: MappingFacts, flags: frozenset[str]) -> str:
     stored, names = found.stored, planning.flag_names
     missing = flags - (found.mapping.active or frozenset())
     new = planning.changed_state(found, add=flags)
-    place = "the LUKS2 header" if new.header is not None else stored.file if new.crypttab is not None else ""
-    place = place or ("the kernel command line" if stored.command_line is not None else "")
+    opener, place = stored.opening.opener, "the LUKS2 header" if new.header is not None else ""
+    if not place and all(map(opener.spelled, flags)):
+        by_line = stored.file if new.crypttab is not None else ""
+        place = "the kernel command line" if stored.command_line is not None else by_line
     if planning.is_too_old(found):
         return f"Install a newer cryptsetup, then set {names(flags)}"
     if flags <= stored.next_boot:
         return f"Set {names(missing)}; the next boot does so in any case"
+    if not place and opener.name and planning.can_refresh(found):
+        return f"Set {names(missing)}; {opener.name} cannot set {names(flags)} at the next boot"
     if not place:
         return f"Set {names(flags)} in the program that opens the volume"
     if not planning.can_refresh(found):

@@ -47,14 +47,13 @@ def look(system: System) -> Facts:
     running = kernel.running_kernel(system, dm_crypt=bool(open_ones))
     image = initramfs.find_initramfs(system, running.release) if open_ones else Image("", {})
     cryptsetup = opening.installed(system, "cryptsetup") if open_ones else ()
-    uses = {mapping.node: disks.used_for(system, mapping.node, mapping.name) for mapping in open_ones}
     found = tuple(
         MappingFacts(
             mapping=mapping,
             disks=disks.disks_below(system, mapping.node),
             driver=ciphers.cipher_driver(system, mapping.segments[0].cipher) if mapping.segments else None,
-            stored=stored.stored_options(system, mapping, image, uses[mapping.node]),
-            used_for=uses[mapping.node],
+            stored=stored.stored_options(system, mapping, image),
+            used_for=disks.used_for(system, mapping.node, mapping.name),
             holds_lvm=disks.holds_lvm(system, mapping.node),
             cryptsetup=cryptsetup,
         )

@@ -39,7 +39,7 @@ Hook = tuple[str, tuple[str, ...]]  # an argument, and the options in it
 
 @dataclass(frozen=True)
 class Opener:
-    """A program that opens volumes: `words` are its spellings of table options.
+    """A program that opens volumes: `words` are its spellings of table options, `complete` all other words if known.
 
     It reads the two flags since `flags_since` of the package `package`, of which `installed` is there; () if unknown.
     """
@@ -49,6 +49,7 @@ class Opener:
     package: str = ""
     flags_since: Version = ()
     installed: Version = ()
+    complete: tuple[str, ...] = ()
 
     @property
     def too_old(self) -> bool:
@@ -72,8 +73,9 @@ class Opener:
         """A line for each word of a place that means a table option, and that the program does not read."""
         found = []
         for word in words:
-            option = meant(word.rpartition("=")[2])  # with "=", a name may stand in front, which is no UUID
-            if option and not self.option(word):
+            # With "=", a name that is no UUID may stand in front of an option, or a value behind it.
+            option = next(filter(None, map(meant, reversed(word.split("=")))), "")
+            if (option or (self.complete and word.partition("=")[0] not in self.complete)) and not self.option(word):
                 text = f"{place}: {self.name} ignores {word}"
                 if self.too_old and word in self.words:
                     needed = ".".join(map(str, self.flags_since))
@@ -88,7 +90,7 @@ INITRAMFS_TOOLS = Opener("initramfs-tools", CRYPTTAB_WORDS, "cryptsetup", (2, 4)
 SYSTEMD = Opener("systemd", SYSTEMD_WORDS, "systemd", (248,))
 IN_INITRAMFS = replace(SYSTEMD, name="systemd in the initramfs")
 DRACUT = Opener("dracut without systemd", {"allow-discards": DISCARD})
-ENCRYPT = Opener("the hook encrypt of mkinitcpio", HOOK_WORDS)
+ENCRYPT = Opener("the hook encrypt of mkinitcpio", HOOK_WORDS, complete=("sector-size",))
 BOOSTER = Opener("booster", CRYPTTAB_WORDS)
 # Programs with a configuration of their own: what it sets is not known.
 NIXOS, CEPH, ZFSBOOTMENU, UNKNOWN = (Opener(name, {}) for name in ("NixOS", "Ceph", "ZFSBootMenu", ""))
@@ -149,13 +151,13 @@ def luks_arguments(text: str, uuid: str, *, early: bool) -> LuksArguments:
         elif key == "luks.crypttab":
             found = replace(found, crypttab=value not in OFF)
         elif key in ("luks.uuid", "luks.name"):
-            named = value.removeprefix("luks-").partition("=")[0] == uuid
+            named = value.lower().removeprefix("luks-").partition("=")[0] == uuid
             found = replace(found, listed=True, named=found.named or named)
         elif key == "luks.allow-discards" and value.removeprefix("luks-") in ("", "1", "yes", uuid):
             found = replace(found, discards=True)
         elif key == "luks.options" and value:
             own = re.fullmatch(r"([0-9a-fA-F-]{36})=(.+)", value)
-            if own and own[1] == uuid:
+            if own and own[1].lower() == uuid:
                 found = replace(found, own=tuple(own[2].split(",")))
             elif not own:
                 found = replace(found, general=tuple(value.split(",")))
@@ -167,7 +169,7 @@ def cryptdevice(text: str, mapping: Mapping) -> Hook | None:
     for word in reversed(text.split()):
         if word.startswith("cryptdevice="):
             device, name, options, *_ = f"{word.partition('=')[2]}::".split(":")
-            if name == mapping.name or (mapping.uuid and mapping.uuid in device):
+            if name == mapping.name or (mapping.uuid and mapping.uuid in device.lower()):
                 return f"cryptdevice={device}:{name}:", tuple(filter(None, options.split(",")))
     return None
 
@@ -222,6 +224,8 @@ def find_opening(system: System, seen: Evidence) -> Opening:
         line = found.copy or found.line
         read = {"crypttab": line.options if line else ()}
     ignored = [text for place, words in read.items() for text in opener.ignored(words, place)]
+    if seen.line and (lost := [word for word in seen.line.rest if meant(word)]):
+        ignored.append(f"crypttab: nothing reads {' '.join(lost)} behind the space; separate options by commas only")
     return replace(found, opener=opener, ignored=(*found.ignored, *ignored))
 
 

@@ -14,7 +14,9 @@ from .looking import Facts, MappingFacts
 WIDTH = 80
 
 
-ROOT = ("cryptsetup ", "update-initramfs ", "mkinitcpio ", "dracut ")  # commands that need root
+# Commands that need root.
+ROOT = ("cryptsetup refresh ", "cryptsetup reencrypt ", *(f"{command} " for command in ("update-initramfs", "dracut")))
+ROOT += ("mkinitcpio -P", "sdbootutil ", "kernel-install ", "rpm-ostree ", "/usr/lib/booster/")
 PROGRAM = "sudo dmcrypt-advise"
 UNBROKEN = "\u00a0"  # a space in a command, where no line ends
 

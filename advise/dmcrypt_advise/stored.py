@@ -95,15 +95,15 @@ def header_device(system: System, mapping: Mapping) -> str:
     return f"/dev/mapper/{label}" if label else f"/dev/{slaves[0].replace('!', '/')}"
 
 
-def stored_options(system: System, mapping: Mapping, image: Image, used_for: str) -> StoredOptions:
-    """The stored options of a mapping. `used_for`: the result of disks.used_for."""
+def stored_options(system: System, mapping: Mapping, image: Image) -> StoredOptions:
+    """The stored options of a mapping."""
     texts = {file: system.read(file, wanted="crypttab") or "" for file in CRYPTTABS}
     lines = {file: line_of(parse_crypttab(text), mapping) for file, text in texts.items()}
     file = next((file for file in CRYPTTABS if lines[file]), CRYPTTAB)
     copies = [line for name in initramfs.CRYPTTABS for line in parse_crypttab(image.texts.get(name, ""))]
     lines_in_image = {name: text for name, text in image.texts.items() if name.startswith(initramfs.COMMAND_LINES)}
     unified = [text for name, text in lines_in_image.items() if name.endswith(".efi")]
-    command_line = " ".join([system.read("/proc/cmdline") or "", *unified])
+    command_line = " ".join([system.read("/proc/cmdline") or "", *unified]).replace('"', "")
     release = system.read("/etc/os-release") or ""
     below = disks.devices_below(system, mapping.node)
     seen = Evidence(
@@ -114,7 +114,7 @@ def stored_options(system: System, mapping: Mapping, image: Image, used_for: str
         line=lines[file],
         copy=line_of(copies, mapping),
         below=tuple(system.word(f"/sys/block/{name}/dm/name") for name in below),
-        for_root=used_for.startswith("/ ("),
+        for_root=disks.holds_root(system, mapping.node, mapping.name),
         debian=system.exists("/etc/initramfs-tools") or bool(re.search(r"^ID(_LIKE)?=.*debian", release, re.M)),
         nixos=bool(re.search(r"^ID=.*nixos", release, re.M)) or "init=/nix/store" in command_line,
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from dmcrypt_advise import looking, opening
+from dmcrypt_advise.initramfs import find_initramfs
 from dmcrypt_advise.judge import judge
 from dmcrypt_advise.looking import MappingFacts
 from dmcrypt_advise.mappings import DISCARD, FLAGS, READ, WRITE
@@ -170,3 +171,79 @@ def test_ceph_opens_its_own_volumes(tmp_path: Path) -> None:
     )
     assert [each.stored.opening.opener for each in facts.mappings] == [opening.CEPH]
     assert judge(facts)
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("quiet", "/boot/initrd.img-6.12.1"),
+        ("quiet", "/boot/initrd-6.12.1"),
+        ("quiet", "/efi/0123456789abcdef/6.12.1/initrd"),
+        ("quiet", "/usr/lib/modules/6.12.1/initramfs.img"),
+        ("initrd=\\amd-ucode.img initrd=\\EFI\\nixos\\abc-initrd.efi", "/boot/EFI/nixos/abc-initrd.efi"),
+        ("BOOT_IMAGE=/boot/vmlinuz-linux", "/boot/initramfs-linux.img"),
+        ("BOOT_IMAGE=/boot/vmlinuz-6.12-x86_64", "/boot/initramfs-6.12-x86_64.img"),
+        ("BOOT_IMAGE=(hd0,gpt2)/ostree/fedora-abc/vmlinuz-6.12.1", "/boot/ostree/fedora-abc/initramfs-6.12.1.img"),
+    ],
+)
+def test_where_the_initramfs_is(tmp_path: Path, line: str, place: str) -> None:
+    text = f"==> /proc/cmdline <==\n{line}\n==> cpio {place} etc/crypttab <==\nroot x\n"
+    assert find_initramfs(load(text, tmp_path), "6.12.1") == (place, {"etc/crypttab": "root x\n"})
+
+
+def test_a_boot_loader_entry_names_the_initramfs(tmp_path: Path) -> None:
+    entries = [("a-1", "6.12.1", "old"), ("a-2", "6.12.1", "new"), ("b-3", "6.13.0", "other")]
+    heads = [
+        f"==> /efi/loader/entries/{name}.conf <==\nversion {release}\ninitrd /ucode\ninitrd /x/{initrd}\n"
+        for name, release, initrd in entries
+    ]
+    images = [f"==> cpio /efi/x/{initrd} etc/crypttab <==\n{initrd} x\n" for _, _, initrd in entries]
+    found = find_initramfs(load("".join(heads + images), tmp_path), "6.12.1")
+    assert found == ("/efi/x/new", {"etc/crypttab": "new x\n"})
+
+
+def test_the_options_of_a_hook_are_known_completely() -> None:
+    assert len(ENCRYPT.ignored(["sector-size=4096", "luks", "header=x"], "command line")) == 2
+
+
+def test_options_behind_a_space_are_named(tmp_path: Path) -> None:
+    stored = found(tmp_path, "quiet", "discard, no-read-workqueue # no-write-workqueue").stored
+    assert [text for text in stored.opening.ignored if "no-read-workqueue behind the space" in text]
+    assert not any("no-write-workqueue" in text for text in stored.opening.ignored)
+    assert stored.next_boot == {DISCARD}
+
+
+DISK = "/sys/block/cciss!c0d0"
+SLASH = f"""\
+==> /sys/block/dm-0/dm/name <==
+data
+==> /sys/block/dm-0/dm/uuid <==
+CRYPT-LUKS2-{UUID.replace("-", "")}-data
+==> /sys/block/dm-0/slaves/cciss!c0d0p1/ <==
+==> {DISK}/cciss!c0d0p1/ <==
+==> {DISK}/queue/rotational <==
+1
+==> $ lsblk --nodeps --noheadings --output NAME,TRAN <==
+cciss/c0d0 sas
+==> $ dmsetup table --target crypt <==
+data: 0 8 crypt aes-xts-plain64 {"0" * 128} 0 104:1 8
+==> $ cryptsetup luksDump /dev/cciss/c0d0p1 <==
+UUID: {UUID}
+Flags: no-read-workqueue
+Requirements: opal-v2
+Tokens:
+  0: systemd-tpm2
+	tpm2-hash-pcrs:   7
+	Keyslot:    1
+"""
+
+
+def test_names_with_a_slash_tokens_and_opal(tmp_path: Path) -> None:
+    [only] = looking.look(load(SLASH, tmp_path)).mappings
+    assert (only.stored.header, only.stored.unknown) == (frozenset({READ}), "")
+    assert [disk.transport for disk in only.disks] == ["sas"]
+
+
+def test_a_drive_that_encrypts_alone_has_no_dm_crypt_mapping(tmp_path: Path) -> None:
+    text = SLASH.replace("LUKS2-", "LUKS2-OPAL-").replace("data: 0 8 crypt", "other: 0 8 crypt")
+    assert looking.look(load(text, tmp_path)).mappings == ()
