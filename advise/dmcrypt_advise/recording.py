@@ -29,7 +29,8 @@ of crypttab, and the key slots of LUKS headers. Read the file before you publish
 """
 # The words of the kernel's command line that tell how a volume is opened.
 WORDS = re.compile(
-    r"(BOOT_IMAGE|root|ro|rw|quiet|init|initrd|cryptdevice|cryptopts|cryptkey|(rd\.)?luks(\.[\w.-]+)?)(=|$)", re.ASCII
+    r"(BOOT_IMAGE|root|ro|rw|quiet|init|initrd|crypt(device|opts|key|root|dm)|crypt_root|(rd\.)?luks(\.[\w.-]+)?)(=|$)",
+    re.ASCII,
 )
 DUMP_LINES = re.compile(r"^(LUKS header|Version|UUID|Flags|Requirements|Data segm|Keyslots|Tokens|\s+\d+: )|\tsector")
 UUID = re.compile(
@@ -41,9 +42,11 @@ SERIAL = re.compile(
     r"|(?<=UUID=)[0-9A-F]{4,8}-[0-9A-F]{2,4}(?![-\w])|(?<=by-uuid/)[0-9A-F]{4}-[0-9A-F]{4}(?![-\w])",
     re.MULTILINE | re.IGNORECASE,
 )
-# Names that every machine has, and that a recording keeps.
+# What these sections have is on many machines: a name that occurs there stays, as "root" and "debian" do.
+PUBLIC = re.compile(r"/proc/(?!cmdline|self|swaps)|/etc/os-release|/sys/|\$ (?!cryptsetup luksDump)")
 COMMON = frozenset(
-    {"root", "data", "home", "crypt", "luks", "linux", "localhost", "user", "boot", "swap", "disk", "none"}
+    ("dev", "mapper", "disk", "uuid", "partuuid", "luks", "crypt", "cryptsetup", "root")
+    + ("data", "home", "localhost", "user", "boot", "swap", "none", "auto", "cpio")
 )
 
 
@@ -116,7 +119,9 @@ def recording(system: System, people: Collection[str]) -> str:
     if system.unseen:
         sections[NOT_SEEN] = "\n".join(system.unseen)
     texts = [f"==> {head} <==\n{text}" + "\n" * (text[-1:] not in ("", "\n")) for head, text in sections.items()]
-    return INTRODUCTION + _replaced("".join(texts), people)
+    shown = [f"{head} {text if head.startswith(('/proc', '/etc')) else ''}" for head, text in sections.items()]
+    public = COMMON.union(*(re.findall(r"[a-z0-9]+", each.lower()) for each in shown if PUBLIC.match(each)))
+    return INTRODUCTION + _replaced("".join(texts), {name for name in people if name.lower() not in public})
 
 
 def _reduced(head: str, text: str) -> str:
@@ -138,6 +143,10 @@ def _without_key(fields: list[str]) -> list[str]:
     if len(fields) > 2 and not fields[2].startswith("/") and fields[2] not in ("none", "-"):
         fields[2] = "key"
     return fields[:4]
+
+
+def _entry(text: str) -> str:
+    return "\n".join(re.findall(r"^(?:version|linux|initrd)[ \t].*", text, re.MULTILINE))
 
 
 def _mounts(text: str) -> str:
@@ -162,6 +171,7 @@ def _table(text: str) -> str:
 # What a recording keeps of a file or an output, by its head.
 REDUCTIONS: dict[str, Callable[[str], str]] = {
     r"/proc/cmdline$|/cmdline\.d/": _words,
+    r"/loader/entries/": _entry,
     r"/crypttab(\.initramfs)?$": _crypttab,
     r"^/proc/self/mounts$": _mounts,
     r"^/proc/version$": _version,
@@ -174,7 +184,7 @@ def _replaced(text: str, people: Collection[str]) -> str:
     """The text with other UUIDs, serial numbers and names; equal ones stay equal."""
     text = _renamed(UUID, text, _other_uuid)
     text = _renamed(SERIAL, text, lambda number, _: f"serial{number}")
-    names = [name for name in people if len(name) > 2 and name.lower() not in COMMON]
+    names = [name for name in people if len(name) > 2]
     if not names:
         return text
     pattern = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
