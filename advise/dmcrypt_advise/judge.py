@@ -29,7 +29,8 @@ class Verdict:
 
     `refused`: flags that a defect of this kernel forbids, with the reason; `doubted`: flags that a defect would forbid
     if the distribution has not fixed it; `in_doubt`: one of those is active. `conflicts`: differences between table,
-    header, crypttab, command line and initramfs. `sectors`: notes on the sector size; `larger`: advise larger ones.
+    header, crypttab, command line and initramfs. `notes`: what else is to know about this kernel.
+    `sectors`: notes on the sector size; `larger`: advise larger ones.
     `headline`: what to do, in a sentence.
     """
 
@@ -40,6 +41,7 @@ class Verdict:
     refused: dict[str, str] = field(default_factory=dict)
     doubted: dict[str, str] = field(default_factory=dict)
     conflicts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     sectors: tuple[str, ...] = ()
     in_doubt: bool = False
     larger: bool = False
@@ -170,7 +172,9 @@ def _judge(found: MappingFacts, facts: Facts) -> Verdict:
         text = "one thread with several large requests in flight was up to twice as fast without the flags"
         notes.insert(0, f"{text} in this project's measurements; compare: {_measure(found)}")
     sectors, larger = _sectors(found)
-    verdict = Verdict(name, advice, flags, (*reasons, *notes), refused, doubted, _conflicts(found, forced), sectors)
+    verdict = Verdict(
+        name, advice, flags, tuple(reasons), refused, doubted, _conflicts(found, forced), tuple(notes), sectors
+    )
     return _with_commands(found, replace(verdict, in_doubt=in_doubt, larger=larger))
 
 
@@ -188,7 +192,7 @@ def _headline(found: MappingFacts, verdict: Verdict, forced: frozenset[str]) -> 
     elif advice == FIX_FIRST and forced:
         parts.append(f"Use another kernel: this one sets {names(forced)} by itself, and a defect makes that unsafe")
     elif advice == FIX_FIRST:
-        parts.append(f"Do not set {names(frozenset(verdict.refused))} on this kernel")
+        parts.append(_refusal(verdict).capitalize())
     elif advice == CANNOT_TELL and verdict.doubted:
         parts.append(f"{names(frozenset(verdict.doubted))}: cannot tell, look for the fix named below".capitalize())
     elif advice == CANNOT_TELL:
@@ -196,7 +200,7 @@ def _headline(found: MappingFacts, verdict: Verdict, forced: frozenset[str]) -> 
     else:
         parts.append(f"Leave it as it is: the kernel sets {names(forced)} by itself" if forced else "Leave it as it is")
     if advice in (SET, DONE, LEAVE):
-        parts += [f"do not set {names(frozenset(verdict.refused))} on this kernel"] if verdict.refused else []
+        parts += [_refusal(verdict)] if verdict.refused else []
         parts += [f"{names(frozenset(verdict.doubted))}: cannot tell"] if verdict.doubted else []
     if verdict.conflicts and advice in (LEAVE, DONE):
         parts.append("resolve the conflict below")
@@ -205,27 +209,33 @@ def _headline(found: MappingFacts, verdict: Verdict, forced: frozenset[str]) -> 
     return "; ".join(parts) + "."
 
 
+def _refusal(verdict: Verdict) -> str:
+    both = len(verdict.refused) > 1
+    return "set neither flag on this kernel" if both else f"do not set {next(iter(verdict.refused))} on this kernel"
+
+
 def _to_set(found: MappingFacts, flags: frozenset[str]) -> str:
     """The advice to set flags, and the place that stores them. Flags that are active already are only stored."""
     stored, names = found.stored, planning.flag_names
     missing = flags - (found.mapping.active or frozenset())
     new = planning.changed_state(found, add=flags)
-    opener, place = stored.opening.opener, "the LUKS2 header" if new.header is not None else ""
+    opener, place = stored.opening.opener, "in the LUKS2 header" if new.header is not None else ""
     if not place and all(map(opener.spelled, flags)):
-        by_line = stored.file if new.crypttab is not None else ""
-        place = "the kernel command line" if stored.command_line is not None else by_line
+        by_line = f"in {stored.file}" if new.crypttab is not None else ""
+        place = "on the kernel command line" if stored.command_line is not None else by_line
     if planning.is_too_old(found):
         return f"Install a newer cryptsetup, then set {names(flags)}"
     if flags <= stored.next_boot:
         return f"Set {names(missing)}; the next boot does so in any case"
     if not place and opener.name and planning.can_refresh(found):
-        return f"Set {names(missing)}; {opener.name} cannot set {names(flags)} at the next boot"
+        text = f"{opener.name} cannot set {names(flags)} at the next boot"
+        return f"Set {names(missing)}; {text}" if missing else f"Another boot loses them: {text}"
     if not place:
         return f"Set {names(flags)} in the program that opens the volume"
     if not planning.can_refresh(found):
-        return f"Store {names(flags)} in {place}, and open the volume again"
+        return f"Store {names(flags)} {place}, and open the volume again"
     them = "it" if len(flags) == 1 else "them" if missing == flags else names(flags)
-    return f"Set {names(missing)} and store {them} in {place}" if missing else f"Store {names(flags)} in {place}"
+    return f"Set {names(missing)} and store {them} {place}" if missing else f"Store {names(flags)} {place}"
 
 
 def _medium(found: MappingFacts) -> tuple[list[str], frozenset[str]]:

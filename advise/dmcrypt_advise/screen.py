@@ -46,11 +46,13 @@ def _mapping(found: MappingFacts, verdict: Verdict, program: str, printed: dict[
     blocks: dict[str, Sequence[str]] = {"volume": [_volume(found)], "disk": [disk.description for disk in found.disks]}
     if found.mapping.active is not None:
         blocks |= {"active": [planning.option_list(found.mapping.active)], "stored": [_stored(found)]}
-    above = dict.fromkeys(printed[reason] for reason in verdict.reasons if reason in printed)
-    reasons = [reason for reason in verdict.reasons if reason not in printed]
-    reasons += [f"as above, for {', '.join(above)}"] if above else []
-    printed |= dict.fromkeys(verdict.reasons, verdict.name) | printed
-    blocks |= {"reason": reasons, "conflict": verdict.conflicts, "sectors": verdict.sectors}
+    said = {"reason": verdict.reasons, "note": verdict.notes}
+    for label, part in said.items():
+        above = dict.fromkeys(printed[each] for each in part if each in printed)
+        fresh = [each for each in part if each not in printed]
+        blocks[label] = [*fresh, *([f"as above, for {', '.join(above)}"] if above else [])]
+    printed.update({each: verdict.name for part in said.values() for each in part if each not in printed})
+    blocks |= {"conflict": verdict.conflicts, "sectors": verdict.sectors}
     if calls:
         blocks["do"] = [f"dmcrypt-advise --apply {verdict.name}", "it runs:", *calls]
     blocks["by hand"] = [line for line in verdict.do if line not in calls]
@@ -58,7 +60,7 @@ def _mapping(found: MappingFacts, verdict: Verdict, program: str, printed: dict[
         blocks["undo"] = [f"dmcrypt-advise --undo {verdict.name}", "it removes both flags"]
     lines = _wrapped("", f"{verdict.name}: {verdict.headline}", "  ")
     for label, texts in blocks.items():
-        listed = len(texts) > 1 and label in ("reason", "conflict", "sectors")
+        listed = len(texts) > 1 and label in ("reason", "note", "conflict", "sectors")
         for number, each in enumerate(texts):
             start = f"  {'' if number else label:10}" + "- " * listed
             lines += _wrapped(start, complete(each, program), " " * len(start))
@@ -128,7 +130,7 @@ def as_json(facts: Facts, verdicts: Sequence[Verdict]) -> str:
             "ciphers": [segment.cipher for segment in found.mapping.segments],
             "driver": found.driver.name if found.driver else None,
             "disks": [disk.name for disk in found.disks],
-            "reasons": verdict.reasons,
+            "reasons": verdict.reasons + verdict.notes,
             "conflicts": verdict.conflicts,
             "sectors": verdict.sectors,
             "do": verdict.do,

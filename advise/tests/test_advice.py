@@ -444,7 +444,7 @@ def test_without_a_mapping_the_defects_of_the_kernel_are_listed(tmp_path: Path) 
     ("changed", "headline"),
     [
         ({}, "Set both flags and store them in the LUKS2 header."),
-        ({**NOT_SIMD, "6.17.1-1": "6.9.1-1"}, "Do not set both flags on this kernel."),
+        ({**NOT_SIMD, "6.17.1-1": "6.9.1-1"}, "Set neither flag on this kernel."),
         (
             {"1 allow_discards": "1 no_read_workqueue"},
             "Set no_write_workqueue and store both flags in the LUKS2 header.",
