@@ -56,6 +56,8 @@ def find_initramfs(system: System, release: str) -> Image:
             if (texts := _texts(system.path(place).read_bytes(), place, release)) is not None:
                 system.seen.update({f"cpio {place} {name}": text for name, text in (texts or {"init": ""}).items()})
                 return Image(place, texts)
+        except PermissionError as error:
+            system.miss(f"initramfs: {place}: {error.strerror}")
         except (*DAMAGED, subprocess.SubprocessError) as error:
             system.miss(f"initramfs: {place}: {error}")
             return Image("", {})

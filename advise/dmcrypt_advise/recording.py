@@ -44,9 +44,9 @@ SERIAL = re.compile(
 )
 # What these sections have is on many machines: a name that occurs there stays, as "root" and "debian" do.
 PUBLIC = re.compile(r"/proc/(?!cmdline|self|swaps)|/etc/os-release|/sys/|\$ (?!cryptsetup luksDump)")
+WORD = re.compile("[a-z0-9]+")
 COMMON = frozenset(
-    ("dev", "mapper", "disk", "uuid", "partuuid", "luks", "crypt", "cryptsetup", "root")
-    + ("data", "home", "localhost", "user", "boot", "swap", "none", "auto", "cpio")
+    WORD.findall("dev mapper disk uuid partuuid luks crypt cryptsetup cpio root user data home boot none")
 )
 
 
@@ -120,7 +120,7 @@ def recording(system: System, people: Collection[str]) -> str:
         sections[NOT_SEEN] = "\n".join(system.unseen)
     texts = [f"==> {head} <==\n{text}" + "\n" * (text[-1:] not in ("", "\n")) for head, text in sections.items()]
     shown = [f"{head} {text if head.startswith(('/proc', '/etc')) else ''}" for head, text in sections.items()]
-    public = COMMON.union(*(re.findall(r"[a-z0-9]+", each.lower()) for each in shown if PUBLIC.match(each)))
+    public = COMMON.union(*(WORD.findall(each.lower()) for each in shown if PUBLIC.match(each)))
     return INTRODUCTION + _replaced("".join(texts), {name for name in people if name.lower() not in public})
 
 
