@@ -60,5 +60,5 @@ def running_kernel(system: System, *, dm_crypt: bool) -> RunningKernel:
     frozen = frozen or (not source and bool(FROZEN_ZERO.match(release)))
     distribution = bool(source) or frozen or bool(DISTRIBUTION.search(release))
     module = system.word(MODULE)
-    ours = module.removesuffix(OUR_MODULE) if module.endswith(OUR_MODULE) else ""
-    return RunningKernel(release, version, bool(version) and not frozen, distribution, target, ours)
+    patched = module.removesuffix(OUR_MODULE) if module.endswith(OUR_MODULE) else ""
+    return RunningKernel(release, version, bool(version) and not frozen, distribution, target, patched)

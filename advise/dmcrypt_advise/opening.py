@@ -189,7 +189,7 @@ def cryptopts(text: str) -> list[CrypttabLine] | None:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What tells who opens a volume.
+    """The facts that tell who opens a volume.
 
     `built_in`: arguments that dracut built into the initramfs, and that its own scripts read, but systemd does not.
     `line` and `copy`: its line in crypttab, and in that of the initramfs. `below`: the names of the

@@ -28,7 +28,7 @@ def cases() -> list[object]:
 
 
 def judged(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> str:
-    """What the program prints for a recorded machine."""
+    """The output of the program for a recorded machine."""
     assert main(["--from", str(path), *options]) in (0, 1, 2)
     output, errors = capsys.readouterr()
     assert not errors
