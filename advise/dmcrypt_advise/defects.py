@@ -55,6 +55,7 @@ class Defect:
     commits: Sequence[str] = ()
     patch: str = ""
     series: Sequence[str] = ()
+    remedy: str = ""
     takes: Sequence[str] = ()
 
     @property
@@ -131,7 +132,7 @@ def document(repository: Path) -> str:
         fixes += [f'"{defect.patch}" ({", ".join(places[defect.patch])})'] if defect.patch else []
         symptom, flags, affected, kernels = _cells(defect)
         lines += [f"- **{symptom}**", f"  - Flags: {flags}", f"  - Affected: {affected}", f"  - Kernels: {kernels}"]
-        lines.append(f"  - Fix: {'; '.join(fixes) or 'none'}\n")
+        lines.append(f"  - Fix: {'; '.join(fixes) or defect.remedy or 'none'}\n")
     return "\n".join(lines)
 
 
@@ -142,7 +143,7 @@ def readme_table(repository: Path) -> str:
     groups = list(dict.fromkeys(defect.group for defect in KNOWN_DEFECTS))[:README_GROUPS]
     for defect in KNOWN_DEFECTS:
         if defect.group in groups and defect.effect != "document":
-            fix = ", ".join(places.get(defect.patch, [])) or ("upstream" if defect.fixed else "none")
+            fix = ", ".join(places.get(defect.patch, [])) or ("upstream" if defect.fixed or defect.remedy else "none")
             lines.append(f"| {' | '.join([*_cells(defect), fix])} |")
     return "\n".join(lines)
 
@@ -161,7 +162,8 @@ def _cells(defect: Defect) -> tuple[str, str, str, str]:
     kernels = f"{defect.since} and later"
     if defect.also:
         kernels += f", {', '.join(defect.also)} and later in the same stable series"
-    kernels += f"; fixed in {defect.fixed_in}" if defect.fixed else f"; not fixed up to {NEWEST_CHECKED}"
+    unfixed = defect.remedy or f"not fixed up to {NEWEST_CHECKED}"
+    kernels += f"; fixed in {defect.fixed_in}" if defect.fixed else f"; {unfixed}"
     return defect.symptom[:1].upper() + defect.symptom[1:], flags, defect.affected, kernels
 
 

@@ -319,6 +319,8 @@ def kernel_defects(facts: Facts) -> list[str]:
 def _fix(defect: Defect, facts: Facts) -> str:
     """The versions or the patch with the fix, and the text to look for in a distribution's changelog."""
     series = ", ".join(defect.series)
+    if defect.remedy:
+        return defect.remedy
     if not defect.fixed and facts.kernel.module:
         return f"this project fixes it for Linux {series} only" if series else "this project has no fix"
     if not defect.fixed:
