@@ -102,6 +102,8 @@ def hindrance(found: MappingFacts) -> tuple[str, str] | None:
         text = f"the LUKS2 header has entries that this program does not handle: {stored.unknown}"
         return LEAVE, f"{text}; finish a reencryption that is under way, or change the flags with cryptsetup"
     if mapping.kind == "LUKS2" and stored.header is None:
+        if header := planning.detached_header(found):
+            return CANNOT_TELL, f"its LUKS2 header is not on the volume ({header}), and this program does not read it"
         return CANNOT_TELL, "its LUKS2 header could not be read; the header may be detached (--header)"
     if not found.disks:
         return CANNOT_TELL, "/sys does not show the disk below it"

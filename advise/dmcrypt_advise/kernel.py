@@ -15,7 +15,9 @@ FLAGS_SINCE, FLAGS_SINCE_TARGET = (5, 9), (1, 22)  # the first versions of Linux
 FROZEN = re.compile(r"\.(el|amzn|oe|an|al|ky|oc|tl|euleros)\d|-1[56]\d{4}\.|\.uek\b|\.\d+-lp\d")
 FROZEN_ZERO = re.compile(r"\d+\.\d+\.0-(?!0\d{5}-)([1-9]\d|\d+\.\d)(?!.*\.fc\d)")
 DISTRIBUTION = re.compile(
-    r"[-.+_](fc\d+|arch\d|generic|amd64|default|pve|cachyos|zen|rpt|rpi|v\d+l?\+|kali|MANJARO|lts)", re.I
+    r"_\d+$|[-.+_](fc\d|arch|generic|amd64|default|pve|cachyos|zen|rpt|rpi|v\d+l?\+|kali|MANJARO|lts|gentoo|talos"
+    r"|microsoft|(current|edge|legacy|vendor|rockchip)-|truenas|unraid|asahi|t2-)",
+    re.I,
 )
 # Debian and its derivatives end /proc/version with name and version of the package; the version may have an epoch.
 PACKAGE = re.compile(r"#\d+ (?:.* )?[A-Za-z]\w* (?:\d+:)?(\d+\.\d+\.\d+)-\S+")

@@ -31,6 +31,7 @@ FOREIGN = re.compile(r"(^|\s)(cryptroot|cryptdm|crypt_root)=")
 # Spellings of options that no program reads resemble one of these, without "perf-" and with "-" for "_".
 MEANT = {**SYSTEMD_WORDS, "discards": DISCARD, "high-priority": "high_priority"}
 ALIKE = 0.85  # similarity of two words, from 0 to 1
+EVERY = "rd.luks.options"  # without a UUID behind it, for all volumes
 OFF = ("no", "0", "off", "false", "n", "f")
 
 
@@ -267,9 +268,7 @@ def _by_luks_arguments(seen: Evidence, unread: tuple[str, ...]) -> Opening:
     built_in = luks_arguments(f"{seen.built_in} {seen.command_line}", uuid, early=True)
     early = replace(early, named=built_in.named, discards=built_in.discards)
     if image.has("booster"):
-        words, line = early.general if seen.copy else early.general or (), seen.line if seen.copy else None
-        known = bool(early.named or seen.copy)
-        return Opening(BOOSTER, line, seen.copy, words, "rd.luks.options=", unread, known)
+        return _by_booster(seen, early, unread)
     named = bool(early.named or early.own)
     by_scripts = image.has("cryptroot-ask") and not image.has("systemd")
     if not early.enabled or image.has("encrypt"):
@@ -284,6 +283,18 @@ def _by_luks_arguments(seen: Evidence, unread: tuple[str, ...]) -> Opening:
     if not in_initramfs:
         return _running(seen, unread)
     return _by_dracut(seen, built_in, unread) if by_scripts else _by_systemd(seen, early, unread)
+
+
+def _by_booster(seen: Evidence, early: LuksArguments, unread: tuple[str, ...]) -> Opening:
+    """booster: all rd.luks.options= together are for the volumes on the command line; crypttab adds to them."""
+    given = [value for key, _, value in (word.partition("=") for word in seen.command_line.split()) if key == EVERY]
+    words = tuple(word for value in given for word in value.split(","))
+    words += tuple(
+        word for word in (seen.copy.options if seen.copy else ()) if BOOSTER.option(word) and word not in words
+    )
+    arguments = words if early.named and (given or not seen.copy) else None
+    line, known = seen.line if seen.copy else None, bool(early.named or seen.copy)
+    return Opening(BOOSTER, line, seen.copy, arguments, f"{EVERY}=", unread, known)
 
 
 def _by_initramfs_tools(seen: Evidence, given: list[CrypttabLine] | None, hook: Hook | None) -> Opening:

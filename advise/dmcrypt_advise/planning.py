@@ -122,11 +122,18 @@ def manual_steps(found: MappingFacts, old: OptionState, new: OptionState, flags:
         kept += words(wanted - header - opener.options(before), opener)
         if tuple(kept) != before:
             argument = f"{stored.opening.argument}{','.join(kept)}".rstrip(":,")
-            steps.append(f"on the kernel command line, write:\n{argument}")
+            steps.append(f"on the kernel command line, in place of an argument that begins alike, write:\n{argument}")
     outdated = stored.in_image is not None and (stored.in_image | header) & flags != wanted
     if (outdated or new.crypttab != old.crypttab) and (command := rebuild_command(found)):
         steps.append(command)
     return steps
+
+
+def detached_header(found: MappingFacts) -> str:
+    """The word "header=..." of crypttab or the kernel command line that says where the volume's header is, or ""."""
+    opening = found.stored.opening
+    places = (*(line.options for line in (opening.line, opening.copy) if line), opening.arguments or ())
+    return next((word for words in places for word in words if word.startswith("header=")), "")
 
 
 def commands(found: MappingFacts, old: OptionState, new: OptionState, flags: Options) -> tuple[str, ...]:
