@@ -14,6 +14,8 @@ from .mappings import Mapping
 from .stored import StoredOptions
 from .system import System
 
+FLAGS_IN_CRYPTSETUP: Version = (2, 3, 4)  # the first version with options for the two flags
+
 
 @dataclass(frozen=True)
 class MappingFacts:
@@ -47,6 +49,9 @@ def look(system: System) -> Facts:
     running = kernel.running_kernel(system, dm_crypt=bool(open_ones))
     image = initramfs.find_initramfs(system, running.release) if open_ones else Image("", {})
     cryptsetup = opening.installed(system, "cryptsetup") if open_ones else ()
+    if () < cryptsetup < FLAGS_IN_CRYPTSETUP:  # with the patches of this project, an older version knows the flags, too
+        known = "--perf-no_read_workqueue" in (system.ask(("cryptsetup", "--help"), "") or "")
+        cryptsetup = FLAGS_IN_CRYPTSETUP if known else cryptsetup
     found = tuple(
         MappingFacts(
             mapping=mapping,

@@ -42,7 +42,8 @@ Hook = tuple[str, tuple[str, ...]]  # an argument, and the options in it
 class Opener:
     """A program that opens volumes: `words` are its spellings of table options, `complete` all other words if known.
 
-    It reads the two flags since `flags_since` of the package `package`, of which `installed` is there; () if unknown.
+    It reads the options other than discards since `flags_since` of the package `package`, of which `installed` is
+    there; () if unknown.
     """
 
     name: str
@@ -60,7 +61,7 @@ class Opener:
     def option(self, word: str) -> str:
         """The table option that the program reads from a word, "" if none."""
         option = self.words.get(word, "")
-        return "" if self.too_old and option in FLAGS else option
+        return "" if self.too_old and option != DISCARD else option
 
     def options(self, words: Iterable[str]) -> frozenset[str]:
         """The table options that the program reads from words."""

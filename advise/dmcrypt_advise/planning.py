@@ -9,11 +9,10 @@ from shlex import join
 from .crypttab import CrypttabLine
 from .defects import Version
 from .initramfs import BOOSTER, DRACUT, INITRAMFS_TOOLS, MKINITCPIO
-from .looking import MappingFacts
+from .looking import FLAGS_IN_CRYPTSETUP, MappingFacts
 from .mappings import FLAGS, OPTIONS, cryptsetup_options
 from .opening import SYSTEMD, Opener, meant
 
-FLAGS_IN_CRYPTSETUP: Version = (2, 3, 4)  # the first version with options for the two flags
 REBUILD = {
     INITRAMFS_TOOLS: "update-initramfs -u",
     MKINITCPIO: "mkinitcpio -P",
@@ -51,12 +50,17 @@ def changed_state(found: MappingFacts, *, add: Options = frozenset(), remove: Op
 
 
 def refresh_calls(found: MappingFacts, old: OptionState, new: OptionState) -> list[list[str]]:
-    """The calls of cryptsetup that lead from `old` to `new`; none if the mapping cannot be refreshed.
+    """The calls of cryptsetup that lead from `old` to `new`; none if it cannot refresh the mapping, or is too old.
 
     A refresh removes every option that it is not given, except those of the header. With --persistent it stores
     exactly the options that it is given.
     """
-    if not can_refresh(found) or (old.active, old.header) == (new.active, new.header):
+    needs_flags = bool((new.active | (new.header or frozenset())) & frozenset(FLAGS))
+    if (
+        not can_refresh(found)
+        or (needs_flags and is_too_old(found))
+        or (old.active, old.header) == (new.active, new.header)
+    ):
         return []
     refresh = ["cryptsetup", "refresh", found.mapping.name]
     if found.mapping.kind == "LUKS2" and not found.mapping.segments[0].keyring:
@@ -73,8 +77,8 @@ def refresh_calls(found: MappingFacts, old: OptionState, new: OptionState) -> li
 
 
 def can_refresh(found: MappingFacts) -> bool:
-    """True if cryptsetup can change the open mapping: it is LUKS, its table is known, and cryptsetup is new enough."""
-    return found.mapping.kind in REFRESHABLE and bool(found.mapping.segments) and not is_too_old(found)
+    """True if cryptsetup can change the open mapping: it is LUKS, and its table is known."""
+    return found.mapping.kind in REFRESHABLE and bool(found.mapping.segments)
 
 
 def is_too_old(found: MappingFacts) -> bool:

@@ -275,6 +275,17 @@ def test_a_failure_prints_the_commands_that_did_not_run(luks2: Cryptsetup, fails
     assert message.endswith(f"--allow-discards {READ} {WRITE}")
 
 
+@pytest.mark.parametrize(("text", "calls"), [("", 0), ("--perf-no_read_workqueue", 2)])
+def test_a_cryptsetup_that_does_not_know_the_flags_is_not_called(luks2: Cryptsetup, text: str, calls: int) -> None:
+    luks2.output |= {"cryptsetup --version": "cryptsetup 2.3.3", "cryptsetup --help": text}
+    if calls:
+        applying.apply(luks2.system, NAME, luks2.user)
+    else:
+        with pytest.raises(AdviseError, match=r"install cryptsetup 2\.3\.4"):
+            applying.apply(luks2.system, NAME, luks2.user)
+    assert len(luks2.calls) == calls
+
+
 def test_a_wrong_result_is_an_error(luks2: Cryptsetup) -> None:
     with pytest.raises(AdviseError, match="wrong result"):
         applying.apply(luks2.system, NAME, replace(luks2.user, call=lambda argv: luks2.call(argv[:3])))

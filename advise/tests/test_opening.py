@@ -133,6 +133,7 @@ def test_flags_that_the_next_boot_loses_are_never_nothing_to_do(tmp_path: Path) 
         (replace(SYSTEMD, installed=(247,)), BOTH, ["systemd 247 is older than 248"] * 2),
         (replace(INITRAMFS_TOOLS, installed=(2, 3, 7)), "no-read-workqueue", ["cryptsetup 2.3.7 is older than 2.4"]),
         (replace(INITRAMFS_TOOLS, installed=(2, 4, 3)), BOTH, []),
+        (replace(SYSTEMD, installed=(239,)), "discard,same-cpu-crypt", ["systemd 239 is older than 248"]),
     ],
 )
 def test_options_that_nobody_reads_are_named(opener: opening.Opener, words: str, texts: list[str]) -> None:
