@@ -354,7 +354,7 @@ def _conflicts(found: MappingFacts, forced: frozenset[str]) -> tuple[str, ...]:
     if stored.in_image is not None and stored.in_image != tab:
         text = f"the initramfs has {names(stored.in_image)}, {stored.file} has {names(tab)}"
         texts.append(f"{text}: {planning.rebuild_command(found)}")
-    if stored.command_line is not None and stored.line and stored.command_line != tab:
+    if stored.command_line is not None and stored.line and not tab <= stored.next_boot:
         text = f"the kernel command line ({names(stored.command_line)}) has precedence over {stored.file}"
         texts.append(f"{text} ({names(tab)})")
     return tuple(texts)

@@ -91,7 +91,8 @@ def outdated_programs(found: MappingFacts) -> list[str]:
     opener = found.stored.opening.opener
     programs = [("cryptsetup", found.cryptsetup, FLAGS_IN_CRYPTSETUP)] if is_too_old(found) else []
     if found.stored.header is None and opener.too_old:
-        programs.append((f"{opener.name} of {opener.package}", opener.installed, opener.flags_since))
+        name = opener.name if opener.name == opener.package else f"{opener.name} of {opener.package}"
+        programs.append((name, opener.installed, opener.flags_since))
     return [
         f"{name} {_dotted(there)} does not know the flags; {_dotted(needed)} and later do"
         for name, there, needed in programs
@@ -126,7 +127,9 @@ def manual_steps(found: MappingFacts, old: OptionState, new: OptionState, flags:
         kept += words(wanted - header - opener.options(before), opener)
         if tuple(kept) != before:
             argument = f"{stored.opening.argument}{','.join(kept)}".rstrip(":,")
-            steps.append(f"on the kernel command line, in place of an argument that begins alike, write:\n{argument}")
+            key = stored.opening.argument.partition("=")[0]
+            verb = f"replace the {key}= for this volume by" if before or not key.startswith("rd.") else "add"
+            steps.append(f"on the kernel command line, {verb}:\n{argument}")
     outdated = stored.in_image is not None and (stored.in_image | header) & flags != wanted
     if (outdated or new.crypttab != old.crypttab) and (command := rebuild_command(found)):
         steps.append(command)

@@ -46,7 +46,7 @@ def _mapping(found: MappingFacts, verdict: Verdict, program: str, printed: dict[
     blocks: dict[str, Sequence[str]] = {"volume": [_volume(found)], "disk": [disk.description for disk in found.disks]}
     if found.mapping.active is not None:
         blocks |= {"active": [planning.option_list(found.mapping.active)], "stored": [_stored(found)]}
-    said = {"reason": verdict.reasons, "note": verdict.notes}
+    said = {"reason": [it for it in verdict.reasons if it not in verdict.headline], "note": verdict.notes}
     for label, part in said.items():
         above = dict.fromkeys(printed[each] for each in part if each in printed)
         fresh = [each for each in part if each not in printed]

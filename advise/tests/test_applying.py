@@ -146,8 +146,8 @@ def test_an_unsafe_flag_that_only_crypttab_stores_is_removed_by_hand(tmp_path: P
 @pytest.mark.parametrize(
     ("line", "image", "step"),
     [
-        (f"rd.luks.options={UUID}=no-read-workqueue", "", f"write:\nrd.luks.options={UUID}="),
-        (f"cryptdevice=UUID={UUID}:x:no-read-workqueue,discard", "", f"write:\ncryptdevice=UUID={UUID}:x:discard"),
+        (f"rd.luks.options={UUID}=no-read-workqueue", "", f"by:\nrd.luks.options={UUID}="),
+        (f"cryptdevice=UUID={UUID}:x:no-read-workqueue,discard", "", f"by:\ncryptdevice=UUID={UUID}:x:discard"),
         ("quiet", "no-read-workqueue", "update-initramfs -u"),
     ],
 )
@@ -168,7 +168,7 @@ def test_a_flag_that_the_next_boot_would_set_again_is_a_manual_step(
 def test_flags_that_the_command_line_hides_are_a_manual_step(luks1: Cryptsetup, tmp_path: Path) -> None:
     write(tmp_path, {"proc/cmdline": b"rd.luks.options=99999999-2222-3333-4444-555555555555=discard"})
     assert luks1.verdict.do[-1].endswith(
-        "write:\nrd.luks.options=99999999-2222-3333-4444-555555555555=discard,no-write-workqueue"
+        "by:\nrd.luks.options=99999999-2222-3333-4444-555555555555=discard,no-write-workqueue"
     )
 
 
