@@ -376,8 +376,8 @@ def _sectors(found: MappingFacts) -> tuple[tuple[str, ...], bool]:
         return (text, "but it holds LVM, which fails on larger sectors than those that it was created on"), False
     return (
         text,
-        f"the layers above must support it: file systems need blocks of {BIG} (XFS: also sectors); partition tables"
-        " and disks of virtual machines that were created on sectors of 512 fail",
+        f"the layers above must support it: file systems need blocks of {BIG} (XFS: also sectors; ZFS: an ashift of 12"
+        " or more); partition tables and disks of virtual machines that were created on sectors of 512 fail",
         "make a backup, then, while the volume is open:\n"
         f"cryptsetup reencrypt --sector-size {BIG} --active-name {name}",
     ), True
