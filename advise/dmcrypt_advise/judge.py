@@ -20,6 +20,7 @@ SET, TAKE_BACK, FIX_FIRST = "set", "take back", "get a kernel fix first"
 LEAVE, DONE, CANNOT_TELL = "leave", "nothing to do", "cannot tell"
 BIG = 4096  # bytes of the sectors inside today's disks
 MOST_ARGUMENTS = 10
+UPSTREAM = re.compile(r"\d+\.\d+\.\d+(-rc\d+)?\+?")
 SETS_FLAGS_ITSELF = re.compile(r"[-.](cachyos|zen|liquorix|lqx|xanmod|tkg)", re.IGNORECASE)
 
 
@@ -113,14 +114,23 @@ def hindrance(found: MappingFacts) -> tuple[str, str] | None:
 def forced_flags(found: MappingFacts, facts: Facts) -> frozenset[str]:
     """The flags that the kernel sets by itself: one on zoned disks, and both always in some kernels.
 
-    Such a kernel is known by its name, or by two mappings with both flags although nothing asks for them. A kernel of
-    a distribution that is not known to do so is left out: somebody may have set the flags by hand.
+    Such a kernel is known by its name, or because both flags are active although the program that opens the volume is
+    known and nothing asks for them. In a kernel of a distribution, and in one without a name of its own, somebody is
+    more likely to have set them by hand.
     """
     flags = {WRITE} if any(disk.zoned for disk in found.disks) else set()
-    several = not facts.kernel.distribution and len(facts.mappings) > 1 and all(map(_unasked, facts.mappings))
-    if _unasked(found) and (several or SETS_FLAGS_ITSELF.search(facts.kernel.release)):
+    release = facts.kernel.release
+    derived = found.stored.opening.known and not facts.kernel.distribution and not UPSTREAM.fullmatch(release)
+    if _unasked(found) and (derived or SETS_FLAGS_ITSELF.search(release)):
         flags.update(FLAGS)
     return frozenset(flags)
+
+
+def _forced_reason(forced: frozenset[str], facts: Facts) -> list[str]:
+    text = f"the kernel sets {planning.flag_names(forced)} by itself"
+    if forced == frozenset(FLAGS) and not SETS_FLAGS_ITSELF.search(facts.kernel.release):
+        text += ": nothing else asks for them; if somebody has set them by hand, the next boot loses them"
+    return [text] if forced else []
 
 
 def _unasked(found: MappingFacts) -> bool:
@@ -135,7 +145,7 @@ def _judge(found: MappingFacts, facts: Facts) -> Verdict:
         return Verdict(name, early[0], reasons=early[1:])
     hindered = hindrance(found)
     reasons, good = ([], frozenset[str]()) if hindered else _medium(found)
-    reasons += [f"the kernel sets {planning.flag_names(forced)} by itself"] if forced else []
+    reasons += _forced_reason(forced, facts)
     reasons += planning.outdated_programs(found)
     refused: dict[str, str] = {}
     doubted: dict[str, str] = {}
@@ -311,10 +321,9 @@ def kernel_defects(facts: Facts) -> list[str]:
     """A line for each known defect of this kernel, for a machine without an open mapping."""
     lines = []
     for it in _kernel_defects(facts):
-        fix = (
-            f"fixed in {it.fixed_in}" if it.fixed else f"patched for {', '.join(it.series)}" if it.series else "no fix"
-        )
-        lines.append(f"{it.title} ({it.affected}); {fix}")
+        patched = f"patched for {', '.join(it.series)}" if it.series else it.remedy or "no fix"
+        fix = f"fixed in {it.fixed_in}"
+        lines.append(f"{it.title} ({it.affected}); {fix if it.fixed else patched}")
     return lines
 
 

@@ -114,7 +114,9 @@ def test_the_screen_of_a_machine(path: Path, tmp_path: Path) -> None:
         ({**ZEN, **NOT_SIMD}, FIX_FIRST, set()),
         ({**ZEN, **NOT_SIMD, "(no flags)": "no-read-workqueue"}, TAKE_BACK, {READ, WRITE}),
         ({**ZEN, "3 allow_discards no_read_workqueue": "2 allow_discards"}, SET, {READ, WRITE}),
-        ({**ZEN, "-zen1-1-zen": "-frozen"}, SET, {READ, WRITE}),
+        ({**ZEN, "-zen1-1-zen": "-next"}, LEAVE, set()),
+        ({**ZEN, "-zen1-1-zen": "-200.fc43"}, SET, {READ, WRITE}),
+        ({**ZEN, "-zen1-1-zen": ""}, SET, {READ, WRITE}),
     ],
 )
 def test_the_verdict_follows_what_is_found(
@@ -399,15 +401,12 @@ def test_the_manual_page_and_the_completion_have_all_options(name: str) -> None:
     assert set(re.findall(r"--[a-z-]+", text)) == set(re.findall(r"--[a-z-]+", command.option_parser().format_help()))
 
 
-def test_two_mappings_with_flags_that_nobody_stores_show_a_kernel_that_sets_them(tmp_path: Path) -> None:
-    both = "2 no_read_workqueue no_write_workqueue"
-    text = (MACHINES / "rhel-9-server.txt").read_text().replace("5.14.0-427.13.1.el9_4.x86_64", "6.17.3-next")
-    text = re.sub(r"^(\w+: 0 \d+ crypt .* \d+:\d+ \d+)$", rf"\1 {both}", text, flags=re.MULTILINE)
-    found = verdicts(load(text, tmp_path / "a"))
-    assert {verdict.advice for verdict in found.values()} == {LEAVE}
-    assert all("the kernel sets both flags by itself" in verdict.reasons for verdict in found.values())
-    found = verdicts(load(text.replace("6.17.3-next", "6.17.3-200.fc43"), tmp_path / "b"))
-    assert LEAVE not in {found["fast"].advice}
+def test_flags_that_nothing_asks_for_show_a_kernel_that_sets_them(tmp_path: Path) -> None:
+    verdict = laptop(tmp_path / "a", **{**ZEN, "-zen1-1-zen": "-next"})
+    assert verdict.advice == LEAVE
+    assert any("nothing else asks for them" in reason for reason in verdict.reasons)
+    unknown = {f"{NAME} UUID={UUID} none luks,discard": ""}  # who opens it, and so what it asks for
+    assert laptop(tmp_path / "b", **{**ZEN, "-zen1-1-zen": "-next", **unknown}).advice == SET
 
 
 @pytest.mark.parametrize(
