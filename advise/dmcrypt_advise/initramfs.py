@@ -142,7 +142,7 @@ def config_texts(packed: bytes) -> dict[str, str]:
     while at < len(packed):
         if packed.startswith((b"070701", b"070702"), at):
             size, named = int(packed[at + 54 : at + 62], 16), int(packed[at + 94 : at + 102], 16)
-            name = packed[at + HEADER : at + HEADER + named - 1].decode(errors="replace").removeprefix("./")
+            name = packed[at + HEADER : at + HEADER + named - 1].decode(errors="replace").removeprefix(".").lstrip("/")
             begin = -(-(at + HEADER + named) // 4) * 4
             if name in CRYPTTABS or name.startswith(COMMAND_LINES):
                 found[name] = packed[begin : begin + size].decode(errors="replace")

@@ -60,10 +60,13 @@ class System:
         return names
 
     def exists(self, name: str) -> bool:
-        """True if there is a file or a directory with this name."""
-        if found := self.path(name).exists():
-            self.seen[f"{name}/"] = ""
-        return found
+        """True if there is a file or a directory with this name, in a directory that this user may search."""
+        try:
+            self.path(name).stat()
+        except OSError:
+            return False
+        self.seen[f"{name}/"] = ""
+        return True
 
     def ask(self, argv: Sequence[str], wanted: str) -> str | None:
         """The output of a program. If it fails: None, and `wanted`, if any, is recorded as unseen, with the reason."""

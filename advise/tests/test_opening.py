@@ -248,3 +248,18 @@ def test_names_with_a_slash_tokens_and_opal(tmp_path: Path) -> None:
 def test_a_drive_that_encrypts_alone_has_no_dm_crypt_mapping(tmp_path: Path) -> None:
     text = SLASH.replace("LUKS2-", "LUKS2-OPAL-").replace("data: 0 8 crypt", "other: 0 8 crypt")
     assert looking.look(load(text, tmp_path)).mappings == ()
+
+
+def test_an_unreadable_directory_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    system = load("==> cpio /boot/initrd-6.12.1 etc/crypttab <==\n", tmp_path)
+    stat = Path.stat
+
+    def forbidden(path: Path, *, follow_symlinks: bool = True) -> object:
+        if path.is_relative_to(tmp_path / "boot"):
+            raise PermissionError(13, "Permission denied")
+        return stat(path, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(Path, "stat", forbidden)
+    assert not system.exists("/boot/x")
+    assert find_initramfs(system, "6.12.1") == ("", {})
+    assert any("Permission denied" in text for text in system.unseen)
