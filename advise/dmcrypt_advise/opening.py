@@ -352,6 +352,11 @@ def _running(seen: Evidence, unread: tuple[str, ...] = ()) -> Opening:
     """The running system opens the volume, or an unknown program."""
     late = luks_arguments(seen.command_line, seen.mapping.uuid, early=False)
     line = seen.line if late.crypttab and late.enabled else None
+    if seen.line and not line:
+        unread = (
+            *unread,
+            *_unread_line(seen, frozenset(), "luks=no or luks.crypttab=no: systemd does not read crypttab"),
+        )
     if line and late.listed and not (late.named or late.own):
         text = (
             "kernel command line: luks.name= or luks.uuid= names other volumes: systemd reads crypttab only for those"

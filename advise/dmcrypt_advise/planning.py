@@ -123,9 +123,9 @@ def manual_steps(found: MappingFacts, old: OptionState, new: OptionState, flags:
         steps.append(f"replace the line in {stored.file} by:\n{crypttab_text(stored.line, new.crypttab, opener)}")
     if stored.opening.arguments is not None and stored.opening.argument:
         before = stored.opening.arguments
-        kept = [it for it in before if opener.option(it) not in flags - wanted]
+        kept = [it for it in before if (opener.option(it) or not meant(it)) and opener.option(it) not in flags - wanted]
         kept += words(wanted - header - opener.options(before), opener)
-        if tuple(kept) != before:
+        if opener.options(kept) != opener.options(before):
             argument = f"{stored.opening.argument}{','.join(kept)}".rstrip(":,")
             key = stored.opening.argument.partition("=")[0]
             verb = f"replace the {key}= for this volume by" if before or not key.startswith("rd.") else "add"

@@ -172,6 +172,12 @@ def test_flags_that_the_command_line_hides_are_a_manual_step(luks1: Cryptsetup, 
     )
 
 
+def test_an_argument_to_type_has_no_word_that_its_reader_ignores(luks1: Cryptsetup, tmp_path: Path) -> None:
+    argument = "rd.luks.options=99999999-2222-3333-4444-555555555555="
+    write(tmp_path, {"proc/cmdline": f"{argument}discard,no_write_workqueue,perf-no_read_workqueue".encode()})
+    assert luks1.verdict.do[-1].endswith(f"by:\n{argument}discard,no-write-workqueue")
+
+
 @pytest.mark.parametrize(
     ("image", "members", "step"),
     [
