@@ -16,6 +16,7 @@ import re
 import signal
 import statistics
 import subprocess
+import textwrap
 import time
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,10 +40,13 @@ RAW, DEFAULT, BOTH = "raw", "default", "both"
 VARIANTS: dict[str, tuple[str, ...]] = {DEFAULT: (), READ: (READ,), WRITE: (WRITE,), BOTH: FLAGS}
 COLUMNS = {READ: "no_read", WRITE: "no_write", BOTH: "both flags"}
 CPUS = "/sys/devices/system/cpu"
+CLEAR = 2  # loads with a difference that decide: a single one of 12 may be noise
+WIDE = 0.3  # intervals that show other work on the machine, as a share of the ratio
 INTRODUCTION = """\
-Reads in MiB/s: the device below the mapping, and dm-crypt's default path. The other columns hold the throughput with
-flags divided by that of the default path, and the interval with the true median (96 %). A load is the size of a
-request, the order, and the requests in flight."""
+Reads in MiB/s: the device below the mapping, and dm-crypt's default path. The
+other columns are the throughput with the flags, divided by that of the default
+path, and the interval that holds the true median (96 %). A load is the size of
+a request, the order, and the requests in flight."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ def measure(system: System, name: str, seconds: float, say: Callable[[str], None
                 say(row(load, results[load]))
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    say("\n" + (sentence := verdict(results)))
+    say("\n" + textwrap.fill(sentence := verdict(results), 80))
     return document(facts, found, results, sentence)
 
 
@@ -315,12 +319,14 @@ def verdict(results: Mapping[Load, Rounds]) -> str:
     text = f"With {name}, reads were faster in {len(faster)} and slower in {len(slower)} of {len(compared)} loads"
     text += f" ({'; '.join(slower)})" if slower else ""
     text += f" and took {cost:.2f} times the CPU time"
-    advice = "set the flags" if faster else "the flags gain nothing here"
-    if faster and slower:
-        advice = "set the flags if your loads are like the faster ones"
-    elif slower:
-        advice = "do not set the flags"
-    return f"{text}: {advice}. Writes were not measured."
+    gains, loses = len(faster) >= CLEAR, len(slower) >= CLEAR
+    advice = "do not set the flags" if loses else "the flags gain nothing that is outside of the noise"
+    if gains:
+        advice = "set the flags if your loads are like the faster ones" if slower else "set the flags"
+    text = f"{text}: {advice}. Writes were not measured."
+    if statistics.median((it.high - it.low) / it.ratio for it in compared.values()) > WIDE:
+        text += " The intervals are wide: measure again while the machine has no other work."
+    return text
 
 
 def document(facts: Facts, found: MappingFacts, results: Mapping[Load, Rounds], sentence: str) -> dict[str, object]:
@@ -350,7 +356,7 @@ def document(facts: Facts, found: MappingFacts, results: Mapping[Load, Rounds], 
         "disks": [asdict(disk) for disk in found.disks],
         "rounds": ROUNDS,
         "results": [
-            {**asdict(load), "variants": {variant: [asdict(it) for it in some] for variant, some in rounds.items()}}
+            {**asdict(load), "variants": {variant: _figures(some) for variant, some in rounds.items()}}
             for load, rounds in results.items()
         ],
         "units": {"rate": "MiB/s", "tail": "99th percentile of a request in µs", "cpu": "CPU seconds per GiB"},
@@ -358,10 +364,15 @@ def document(facts: Facts, found: MappingFacts, results: Mapping[Load, Rounds], 
     }
 
 
+def _figures(samples: Sequence[Sample]) -> dict[str, list[float]]:
+    """Each figure of the samples, round by round, with four digits."""
+    return {name: [float(f"{getattr(it, name):.4g}") for it in samples] for name in ("rate", "tail", "cpu")}
+
+
 def save(measured: Mapping[str, object], directory: Path) -> Path:
     """Write the results to a new file in `directory`; returns its path."""
     path = directory / time.strftime("dmcrypt-advise-%Y%m%d-%H%M%S.json", time.gmtime())
-    text = json.dumps(measured, indent=1) + "\n"
+    text = json.dumps(measured) + "\n"
     before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)  # no interrupt leaves half a file
     try:
         with path.open("x") as file:
