@@ -17,9 +17,10 @@ FAR=512 # a sector
 ARGUMENTS=(integrity:28:aead sector_size:4096)
 RATELIMIT=/proc/sys/kernel/printk_ratelimit
 
-# refused MODE IRQMODE CIPHER: another key writes the tags of the second 4k, and of number FAR.
+# refused MODE IRQMODE CIPHER: another key writes the tags of the second 4k, and of numbers FAR and
+# FAR + 2. A synchronous cipher ends at the first one of a read.
 refused() {
-	local sector right records
+	local sector right records sectors
 
 	null_disk "irqmode=$2" completion_nsec=10000
 	tags_over 28
@@ -28,7 +29,7 @@ refused() {
 	right=$MAPPED
 	dd if="$DATA" of="$right" bs=16k oflag=direct status=none || broken "cannot write"
 	KEY=$(key_of "$3" | rev) crypt forger "$3" "${ARGUMENTS[@]}"
-	for sector in 1 $FAR; do
+	for sector in 1 $FAR $((FAR + 2)); do
 		dd if="$DATA" of="$MAPPED" bs=4k seek=$sector count=1 oflag=direct status=none || broken "cannot forge"
 	done
 	undo_last
@@ -37,13 +38,15 @@ refused() {
 	read_refused 16k 0
 	read_refused 4k $FAR
 	read_refused 16k $((FAR / 4))
-	for sector in "0 1" "2 $((FAR - 2))" "$((FAR + 1)) 3"; do
+	for sector in "0 1" "2 $((FAR - 2))" "$((FAR + 1)) 1" "$((FAR + 3)) 1"; do
 		want "difference of the data from sector ${sector/ / on, }" "" "$(read_at 4k $sector |
 			cmp - <(dd if="$DATA" bs=4k skip="${sector% *}" count="${sector#* }" status=none) 2>&1)"
 	done
 	want "message" success "$(outcome soon logged)"
 	if log_since "$start_mark" | grep -q "audit: .*module=crypt op=ctr"; then
-		records=$(printf "dev=$(numbers_of "$DEVICE") sector=%s\n" $((FAR * 8)) 8)
+		sectors=("$((FAR * 8))" 8)
+		[[ $3 != async-* ]] || sectors=("$((FAR * 8))" "$((FAR * 8 + 16))" 8)
+		records=$(printf "dev=$(numbers_of "$DEVICE") sector=%s\n" "${sectors[@]}")
 		soon audited "$records"
 		want "audit records" "$records" "$(audited)"
 	fi
