@@ -12,6 +12,7 @@ DESCRIPTION="a read of a sector with a wrong tag fails at once, even if the audi
 
 READS=8
 ARGUMENTS=(integrity:28:aead sector_size:4096)
+RATELIMIT=/proc/sys/kernel/printk_ratelimit
 
 # audit_set MASK PID LIMIT: change the audit subsystem; with a PID, become a daemon that reads nothing.
 audit_set() {
@@ -19,11 +20,12 @@ audit_set() {
 		import os, socket, struct, sys, time
 		mask, pid, limit = map(int, sys.argv[1:])
 		audit = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 9)
-		audit.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
 		audit.bind((0, 0))
 		status = struct.pack("11I", mask, 0, 0, os.getpid() if pid else 0, 0, limit, 0, 0, 0, 0, 0)
 		audit.sendto(struct.pack("IHHII", 16 + len(status), 1001, 5, 1, 0) + status, (0, 0))
-		error = struct.unpack_from("i", audit.recv(8192), 16)[0]
+		answers = iter(lambda: struct.unpack_from("IHHIIi", audit.recv(8192)), None)
+		error = next(answer[-1] for answer in answers if answer[1] == 2)
+		audit.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
 		print(error, flush=True)
 		time.sleep(600 if pid else 0)
 	END
@@ -75,6 +77,8 @@ fails_at_once() {
 
 requires dd rev python3 target:integrity modes async
 ! pidof auditd >/dev/null || skip "an audit daemon runs"
+defer sh -c "echo $(cat $RATELIMIT) >$RATELIMIT"
+echo 0 >$RATELIMIT
 
 for mode in "${MODES[@]}"; do
 	CASES+=("fails_at_once $mode capi:gcm(aes)-random" "fails_at_once $mode async-gcm")
