@@ -98,7 +98,7 @@ def _change(system: System, found: MappingFacts, new: OptionState, flags: frozen
     _check(system, name, new)
     user.say(f"{name}: done: {_summary(new)}")
     for step in steps:
-        user.say(f"by hand, for the next boot: {step}")
+        user.say(f"by hand, for the next boot:\n{step}")
 
 
 def _check(system: System, name: str, wanted: OptionState) -> None:

@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error("--from only prints advice")
         return _run(options)
     except AdviseError as error:
-        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        print(f"{PROGRAM}: {_complete(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -87,7 +87,9 @@ def _run(options: argparse.Namespace) -> int:
         say(f"{path}: all figures with hardware, kernel and cipher, but no host or serial number: please publish it")
         return 0
     if name := options.apply or options.undo:
-        user = User(say, (lambda _: CONFIRMATION) if options.yes else _ask, options.key_file)
+        user = User(
+            lambda text: say(_complete(text)), (lambda _: CONFIRMATION) if options.yes else _ask, options.key_file
+        )
         (applying.apply if options.apply else applying.undo)(system, name, user)
         return 0
     if options.record:
@@ -121,6 +123,10 @@ def _read(file: str) -> str:
         return Path(file).read_text(errors="replace")
     except OSError as error:
         raise AdviseError(f"{file}: {error.strerror}") from error
+
+
+def _complete(message: str) -> str:
+    return screen.complete(message, _as_root()).replace(screen.UNBROKEN, " ")
 
 
 def _as_root() -> str:

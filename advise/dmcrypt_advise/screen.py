@@ -72,7 +72,8 @@ def complete(line: str, program: str) -> str:
     line = re.sub(
         r"\bdmcrypt-advise (--\w+ \S+)", lambda it: f"{program} {it[1]}".replace(" ", UNBROKEN), line, flags=re.ASCII
     )
-    return "\n".join(f"sudo {each}" if each.startswith(ROOT) else each for each in line.split("\n"))
+    lines = [(len(each) - len(each.lstrip()), each) for each in line.split("\n")]
+    return "\n".join(f"{each[:at]}sudo {each[at:]}" if each[at:].startswith(ROOT) else each for at, each in lines)
 
 
 def _volume(found: MappingFacts) -> str:

@@ -470,6 +470,9 @@ def test_commands_are_complete_and_no_reason_is_printed_twice(tmp_path: Path) ->
         assert f"sudo ./advise/dmcrypt-advise {action}\n" in output
     assert not re.search(r"(?<!sudo )(cryptsetup refresh)|(?<!sudo \./advise/)dmcrypt-advise", output)
     assert output.count("is reported as success") == 1
+    given = "by hand:\nupdate-initramfs -u\n    cryptsetup refresh a\nthe cryptsetup refresh"
+    wanted = "by hand:\nsudo update-initramfs -u\n    sudo cryptsetup refresh a\nthe cryptsetup refresh"
+    assert screen.complete(given, "sudo x") == wanted
 
 
 def test_the_series_of_a_fix_are_those_of_the_queues() -> None:
