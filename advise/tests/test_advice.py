@@ -500,6 +500,11 @@ def test_disks_that_may_be_wrong_about_rotating(disk: str, model: str, transport
     assert found.unreliable == kind
 
 
+def test_vendor_and_model_of_a_disk_are_read(tmp_path: Path) -> None:
+    device = "==> /sys/block/sda/device/vendor <==\nATA     \n==> /sys/block/sda/device/model <==\nVBOX HARDDISK\n"
+    assert disks.read_disk(load(device, tmp_path), "sda").virtual
+
+
 def test_the_generated_documents_are_current() -> None:
     for path, content in generated_files(ADVISE.parent).items():
         assert path.read_text() == content, "python3 -m dmcrypt_advise.defects REPOSITORY"
