@@ -85,8 +85,9 @@ needs_async() {
 
 	modprobe -q cryptd
 	[ -d /sys/module/cryptd ] || skip "needs CONFIG_CRYPTO_CRYPTD"
-	# Make the kernel load its best ciphers, and synchronous ones where those are not.
-	takes aes-xts-plain64
+	# Make the kernel load its best ciphers, and synchronous ones where those are not. With this IV
+	# the crypto API serves aes-xts on all kernels.
+	takes aes-xts-plain64be
 	takes "capi:xts(ecb(aes-generic))-plain64"
 	takes aes-cbc-plain64
 	takes "capi:cbc(aes-generic)-plain64"

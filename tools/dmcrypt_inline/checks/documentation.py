@@ -9,7 +9,6 @@ from pathlib import Path, PurePosixPath
 
 from ..common import host
 from ..common.gitrepo import git
-from ..common.paths import TOOLS
 from ..common.progress import step
 from ..common.run import run
 from .checklist import Check, Failed, Queue, Skipped, fail_if, new_lines
@@ -55,9 +54,9 @@ def _sphinx(queue: Queue) -> None:
     changed = queue.paths("--", f"{ROOT}/*.rst")
     if not changed:
         raise Skipped(f"the queue changes no .rst file in {ROOT}")
-    requirements = TOOLS / "targets" / queue.target.name / "sphinx.txt"
-    if not requirements.is_file():
-        raise Failed(f"{requirements} is missing: it names the Sphinx version of the tree")
+    requirements = next(iter(queue.target.data("sphinx.txt")), None)
+    if requirements is None:
+        raise Failed(f"tools/targets/{queue.target.name}/sphinx.txt, the Sphinx version of the tree, is missing")
     env = host.python_env(requirements)
     with step("building the documentation of the base and of the tree", queue.log):
         old, new = (_warnings(queue, commit, changed, env) for commit in (tree.base, tree.series))

@@ -48,6 +48,7 @@ OF_SECTORS = (
     "data_same_in_all_modes",
     "keys_leave_memory",
     "keys_wiped_and_set",
+    "named_driver_is_used",
     "reads_go_on_in_kcryptd",
     "units_same_in_one_call",
 )

@@ -51,12 +51,14 @@ class Package:
     """The Debian package with the files of the embedded base.
 
     `version` is empty where any version of the suite will do. A kernel comes from a binary package with a tarball,
-    anything else from a source package. A suite that ends in -security is in the security archive.
+    anything else from a source package. A suite that ends in -security is in the security archive. `successor` is the
+    package to move to, from this suite or from experimental, which has release candidates.
     """
 
     name: str
     suite: str
     version: str = ""
+    successor: str = ""
 
 
 @dataclass(frozen=True)
@@ -168,9 +170,9 @@ class Target:
         return next(iter(self.data("base.patch")), None)
 
     def data(self, pattern: str) -> list[Path]:
-        """Files in tools/targets, of this target or of the one that it is stacked on."""
-        own = sorted((DATA / self.name).glob(pattern))
-        return own if own or not self.below else get_target(self.below).data(pattern)
+        """Files in tools/targets, of the targets that this one is stacked on and its own."""
+        below = get_target(self.below).data(pattern) if self.below else []
+        return [*below, *sorted((DATA / self.name).glob(pattern))]
 
     def exceptions_in(self, flavour: str) -> tuple[str, ...]:
         """The exceptions in a kernel of this flavour."""
@@ -246,7 +248,7 @@ LINUX_7_3 = Target(
     name="linux-7.3-fixes",
     upstream="Linux mainline, today's",
     tag="v7.3",
-    package=Package("linux-source-7.3", "trixie-backports"),
+    package=Package("linux-source-7.3", "trixie-backports", successor="linux-source-7.4"),
     blobs={DRIVER: "0bd22bda3e2d"},
     fragments=config_fragments(NATIVE_DEBUG, MEASURED, own="linux-7.3", without="preempt_none"),  # x86 gave it up
     has_flags=True,
