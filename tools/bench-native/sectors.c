@@ -47,7 +47,7 @@ module_param(disk, charp, 0);
 MODULE_PARM_DESC(disk, "the disk below the mappings");
 static char *key = "";
 module_param(key, charp, 0);
-MODULE_PARM_DESC(key, "for aes-xts-plain64, in hexadecimal digits; without a key nothing is encrypted");
+MODULE_PARM_DESC(key, "in hexadecimal digits; without a key nothing is encrypted");
 static int sector = 512;
 module_param(sector, int, 0);
 static int rounds = 61;
@@ -157,15 +157,15 @@ static int wait(struct slot *slot)
 	return blk_status_to_errno(slot->status);
 }
 
-static void set_tweak(__le64 tweak[2], u64 at)
+static void set_tweak(__le64 tweak[4], u64 at)
 {
+	memset(tweak, 0, 4 * sizeof(*tweak));
 	tweak[0] = cpu_to_le64(at >> SECTOR_SHIFT);
-	tweak[1] = 0;
 }
 
 static int cipher_alone(bool library, bool write, int size, u64 at)
 {
-	__le64 tweak[2];
+	__le64 tweak[4]; /* Adiantum has an IV of 32 bytes */
 	int i, r;
 
 	for (i = 0; i < size; i += sector) {
@@ -221,7 +221,7 @@ static int same(const u8 *as, int size)
 static int proved(const struct subject *subject, int size, u64 at)
 {
 	u8 *plain = vmalloc(size), *expected = vmalloc(size);
-	__le64 tweak[2];
+	__le64 tweak[4]; /* Adiantum has an IV of 32 bytes */
 	int i, r = -ENOMEM;
 
 	if (!plain || !expected)

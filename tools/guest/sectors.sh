@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Time a mapping of each driver in $INPUT/drivers. A line there has the module, the name of its target, the
-# variant's name and, for a driver that can call the AES library, the name of the library's driver.
-# $KINDS are words CIPHER:SECTOR:FLAGS. The cipher is aes, library (aes, with the driver of that line), serpent or
-# null. The flags are default, read, write or inline, or several of these with a + between; then the names of the
-# mappings end in them. $LOAD are parameters of tools/bench-native/sectors.c, which also describes the samples.
-# Those of each kind go to $RESULTS/CIPHER:SECTOR:FLAGS.
+# variant's name and perhaps the specification of aes-xts that only this variant uses; other ciphers leave it out.
+# $KINDS are words CIPHER:SECTOR:FLAGS. The cipher is aes, essiv, adiantum, serpent or null. The flags are default,
+# read, write or inline, or several of these with a + between; then the names of the mappings end in them. $LOAD are
+# parameters of tools/bench-native/sectors.c, which also describes the samples. Those of each kind go to
+# $RESULTS/CIPHER:SECTOR:FLAGS.
 
 set -e -o pipefail
 key=0123456789abcdeffedcba987654321000112233445566778899aabbccddeeff
@@ -22,9 +22,9 @@ if modprobe -q -n aes_xts_kunit; then
 fi
 
 modprobe brd rd_nr=1 rd_size=16384
-while read -r module _; do
+cut -d' ' -f1 "$INPUT/drivers" | sort -u | while read -r module; do
 	insmod "$INPUT/measured/$module.ko"
-done <"$INPUT/drivers"
+done
 
 # run_with KEY ROUNDS: create the mappings of $kind with that key and measure them; /proc/sectors has the samples.
 run_with() {
@@ -34,12 +34,15 @@ run_with() {
 	case $cipher in
 	null) specified="capi:ecb(cipher_null)-plain64 -" ;;
 	serpent) specified="serpent-xts-plain64 $1" arguments+=(key="$1" cipher="xts(serpent)") ;;
+	essiv) specified="aes-cbc-essiv:sha256 $1" arguments+=(key="$1" cipher="essiv(cbc(aes),sha256)") ;;
+	adiantum) specified="xchacha12,aes-adiantum-plain64 $1" arguments+=(key="$1" cipher="adiantum(xchacha12,aes)") ;;
 	*) arguments+=(key="$1") ;;
 	esac
 	names=""
 	while read -r _ target name own; do
-		given=$specified
-		[ "$cipher" != library ] || [ -z "$own" ] || given="capi:$own-plain64 $1"
+		given=${own:+$own $1}
+		given=${given:-$specified}
+		[ -z "$own" ] || [ "$cipher" = aes ] || continue
 		for flag in ${flags//+/ }; do
 			case $flag in
 			default) wanted="" ;;
@@ -71,13 +74,17 @@ end_run() {
 for kind in $KINDS; do
 	IFS=: read -r cipher sector flags <<<"$kind"
 	echo "$kind"
-	# With keys of other lengths, compare the data only.
-	for digits in 64 96; do
-		[ "$cipher" != null ] || break
-		run_with "${key:0:digits}" 0
-		end_run
-	done
-	run_with "$key" "$ROUNDS"
+	digits=128
+	case $cipher in
+	essiv | adiantum) digits=64 ;;
+	aes | serpent) # With keys of other lengths, compare the data only.
+		for shorter in 64 96; do
+			run_with "${key:0:shorter}" 0
+			end_run
+		done
+		;;
+	esac
+	run_with "${key:0:digits}" "$ROUNDS"
 	cat /proc/sectors >"$RESULTS/$kind"
 	end_run
 done

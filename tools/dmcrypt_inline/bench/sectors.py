@@ -29,8 +29,10 @@ HIDDEN = {  # kernel arguments that hide instructions of the processor, by the i
     "vaes_avx512": (),
     "vaes_avx2": ("without_avx512",),
     "aesni_avx": ("without_avx512", "without_vaes"),
+    "aesni": ("without_avx512", "without_vaes", "only_aesni"),
 }
-LIBRARY = "xts-aes-lib"  # the crypto API's name of the driver that wraps the AES library
+BASE_ON_7_4 = "base-7.4"  # the base with the crypto API's driver that calls the AES library, as x86 has from 7.4 on
+LIBRARY = "capi:xts-aes-lib-plain64"
 NAME = '\t.name   = "crypt",\n'  # as the driver has it
 
 
@@ -53,17 +55,18 @@ class SectorsPlan:
 
 
 NATIVE_PLANS = {
-    "quick": SectorsPlan(FORMS[:2], False, ("library:512:inline",), 61),
+    "quick": SectorsPlan(FORMS[:2], False, ("aes:512:inline",), 61),
     "full": SectorsPlan(
         FORMS,
         True,
-        ("library:512:inline", "library:4096:inline", "null:512:inline", "library:512:default"),
+        ("aes:512:inline", "aes:4096:inline", "null:512:inline", "aes:512:default"),
         61,
     ),
+    "ciphers": SectorsPlan(FORMS[:2], False, ("essiv:512:inline", "adiantum:512:inline"), 61),
     "handover": SectorsPlan(
         ("plain", "plain nohlt"),  # an idle CPU sleeps, or it polls
         False,
-        ("library:512:default+read+write+inline", "serpent:512:default+read+write+inline"),
+        ("aes:512:default+read+write+inline", "serpent:512:default+read+write+inline"),
         15,
         cpus=2,
         load="threads=1,1,1,1,2 depth=1,2,4,8,1 span=20",
@@ -90,7 +93,7 @@ def instructions(cpuinfo: str, older: bool) -> list[str]:
     ]
     if not {"aes", "avx"} <= flags:
         raise UserError("this processor has no AES instructions, or no AVX: there is nothing to measure")
-    return [*found, "aesni_avx"] if older else [*found, "aesni_avx"][:1]
+    return [*found, "aesni_avx", "aesni"] if older else [*found, "aesni_avx"][:1]
 
 
 def renamed(source: str, target: str) -> str:
@@ -110,9 +113,10 @@ def measure_sectors(machine: Machine, drivers: Mapping[str, str], plan: SectorsP
     out = new_run(build_dir(target.name), STAGE)
     sources = {f"crypt_{number}": renamed(text, f"crypt{number}") for number, text in enumerate(drivers.values())}
     listed = out / "drivers"
-    ciphers = [LIBRARY if f'"{LIBRARY}"' in text else "" for text in drivers.values()]
-    rows = enumerate(zip(drivers, ciphers, strict=True))
-    listed.write_text("".join(f"crypt_{number} crypt{number} {driver} {cipher}\n" for number, (driver, cipher) in rows))
+    rows = [f"crypt_{number} crypt{number} {driver}\n" for number, driver in enumerate(drivers)]
+    if "base" in drivers:
+        rows.append(f"crypt_0 crypt0 {BASE_ON_7_4} {LIBRARY}\n")
+    listed.write_text("".join(rows))
     further = {**sources, "sectors": LOAD.read_text()}
     modules = build_variant(kernel, machine.tree, machine.tree.series, "measured", further=further)
     inputs = {**modules.inputs, "measured": modules.directory, "drivers": listed}

@@ -19,7 +19,7 @@ from dmcrypt_inline.guests.runs import new_run
 from dmcrypt_inline.report import cells, pages, sectors, tables, workloads
 from dmcrypt_inline.report.tables import Table
 
-KIND = {"form": "plain", "instructions": "vaes_avx2", "cipher": "library", "sector": 512, "flags": "inline"}
+KIND = {"form": "plain", "instructions": "vaes_avx2", "cipher": "aes", "sector": 512, "flags": "inline"}
 
 
 def of_sectors(variant: str, ns: list[float], **more: Any) -> dict[str, Any]:
