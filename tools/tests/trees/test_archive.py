@@ -43,20 +43,24 @@ APT_GET = """\
 newest=$(cat "$PLACE/newest") || exit 100
 case "$*" in
 *indextargets*) echo "http://mirror.example/ bookworm-security" ;;
-*--print-uris*) echo "'http://mirror.example/x.deb' linux-source-0.1_${newest}_all.deb 9 SHA256:0" ;;
+*--print-uris*) echo "'http://mirror.example/x.deb' linux-source-0.1_${newest}_all.deb 9 SHA256:0"
+	echo "'http://mirror.example/y.deb' linux-source-0.2_0.2~rc1_all.deb 9 SHA256:0" ;;
 *download*) touch "linux-source-0.1_${newest}_all.deb" ;;
 esac
 """
 
 
-def test_a_newer_package_is_taken_once_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_newer_package_is_taken_once_a_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "apt-get").write_text(APT_GET)
     (tmp_path / "apt-get").chmod(0o755)
     monkeypatch.setenv("PLACE", str(tmp_path))
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setitem(host.FILES, "debian-archive-keyring", ("bin/sh",))
     monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"VERSION_CODENAME": "bookworm"})
-    moving = replace(make_target(tmp_path / "target"), package=Package("linux-source-0.1", "bullseye-security"))
+    package = Package("linux-source-0.1", "bullseye-security", successor="linux-source-0.2")
+    moving = replace(make_target(tmp_path / "target"), package=package)
 
     def version(newest: str | None, *, later: bool = False) -> str:
         """The version that is taken when the archive has `newest` (None: there is no archive)."""
@@ -69,5 +73,6 @@ def test_a_newer_package_is_taken_once_a_day(tmp_path: Path, monkeypatch: pytest
         version(None)
     assert version("0.1-1") == "0.1-1"
     assert version("0.1-2") == "0.1-1"
+    assert capsys.readouterr().out.count("Debian has linux-source-0.2 0.2~rc1 in bullseye-security") == 2
     assert version("0.1-2", later=True) == "0.1-2"
     assert version(None, later=True) == "0.1-2"
