@@ -9,7 +9,8 @@ from pathlib import Path
 from ..common.errors import UserError
 from ..common.gitrepo import git, known_authors
 from ..trees.base import has_files
-from ..trees.mails import adds_selftests, cover_problems, parse_mail, patch_problems
+from ..trees.mails import cover_problems, parse_mail, patch_problems
+from ..trees.outbox import postings
 from .checklist import Check, Failed, Queue, Skipped, fail_if
 from .cryptsetup import cryptsetup_checks
 from .documentation import documentation_checks
@@ -62,9 +63,8 @@ def _mails(queue: Queue) -> None:
 def _cover(queue: Queue) -> None:
     if not queue.target.cover.is_file():
         raise Failed(f"there is no {queue.target.cover}")
-    mails = [parse_mail(patch.read_text()) for patch in queue.patches()]
-    summaries = [mail.summary for mail in mails if not adds_selftests(mail)]
-    fail_if(cover_problems(queue.target.cover.read_text(), summaries))
+    for letter, patches in postings(queue.target):
+        fail_if(cover_problems(letter, [parse_mail(patch.read_text()).summary for patch in patches]) if letter else [])
 
 
 def _spelling(queue: Queue, env: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from email.header import Header
 from email.utils import formataddr, parseaddr
-from itertools import count
+from itertools import accumulate, count
 from pathlib import Path
 
 from ..common.errors import UserError
@@ -19,6 +19,7 @@ from ..common.run import run
 from .mails import adds_selftests, parse_mail
 from .selftests import CONTEXT
 from .series import FORMAT, Tree, read_series
+from .targets import Target
 
 STABLE = "stable@vger.kernel.org"
 SENDER = re.compile(r"[^<>@\"\x00-\x1f]+ <[!-;=?A-~]+@[!-;=?A-~]+>")
@@ -52,26 +53,47 @@ class Posting:
 class Thread:
     """Patches that are posted together, and take the tree from `base` to `tip`.
 
-    `directory` is the name of their outbox, `cover` the letter that leads them (None: there is none).
+    `directory` is the name of their outbox, `cover` the text of the letter that leads them ("": there is none).
     """
 
     directory: str
-    cover: Path | None
+    cover: str
     patches: Sequence[Path]
     base: str
     tip: str
 
 
-def threads(tree: Tree) -> list[Thread]:
-    """The queue, and the selftests at its end. Raises UserError where they are not at its end."""
-    patches = read_series(tree.target)
+def postings(target: Target) -> list[tuple[str, list[Path]]]:
+    """The cover letters and the patches that each leads; the selftests come last, without a letter.
+
+    The file of the letters can have several, each from its line From: on. Then the number in "PATCH 0/3" says how many
+    patches a letter leads. Raises UserError unless they lead all patches before the selftests.
+    """
+    patches = read_series(target)
     tests = [patch for patch in patches if adds_selftests(parse_mail(patch.read_text()))]
     own = patches[: len(patches) - len(tests)]
-    if patches != [*own, *tests]:
-        raise UserError(f"the patches of the selftests are not the last of {tree.target.name}: {tree.target.series}")
-    between = tree.commits[len(own) - 1] if own else tree.base
-    found = [Thread("outbox", tree.target.cover, own, tree.base, between)]
-    return [*found, Thread("outbox-selftests", None, tests, between, tree.series)] if tests else found
+    letters = re.split("^(?=From: )", target.cover.read_text(), flags=re.M)[1:] if target.cover.is_file() else [""]
+    counts = [int(parse_mail(letter).tag.rpartition("/")[2]) for letter in letters] if letters[1:] else [len(own)]
+    if patches != [*own, *tests] or sum(counts) != len(own):
+        raise UserError(
+            f"{target.series}: the selftests are not last, or {target.cover} leads other patches than these"
+        )
+    ends = [*accumulate(counts, initial=0)]
+    found = [(letter, own[first:last]) for letter, first, last in zip(letters, ends, ends[1:])]
+    return [*found, ("", tests)] if tests else found
+
+
+def threads(tree: Tree) -> list[Thread]:
+    """The postings of the queue: outbox, or outbox-1 and so on; outbox-selftests."""
+    found: list[Thread] = []
+    commits = [tree.base, *tree.commits]
+    several = len([letter for letter, _ in postings(tree.target) if letter]) > 1
+    for number, (letter, patches) in enumerate(postings(tree.target), 1):
+        first = sum(len(thread.patches) for thread in found)
+        tests = adds_selftests(parse_mail(patches[0].read_text()))
+        name = "outbox-selftests" if tests else f"outbox-{number}" if several else "outbox"
+        found.append(Thread(name, letter, patches, commits[first], commits[first + len(patches)]))
+    return found
 
 
 def write_mails(tree: Tree, thread: Thread, posting: Posting, out: Path) -> list[Path]:
@@ -90,7 +112,7 @@ def write_mails(tree: Tree, thread: Thread, posting: Posting, out: Path) -> list
     words += ["--cover-letter"] if thread.cover else CONTEXT
     words += [f"-v{posting.version}"] if posting.version > 1 else []
     words += [f"--subject-prefix=PATCH {tree.target.tag.removeprefix('v')}.y"] if tree.target.long_term else []
-    letter = parse_mail(thread.cover.read_text()) if thread.cover else None
+    letter = parse_mail(thread.cover) if thread.cover else None
     words += ["--rfc"] if letter and letter.tag.startswith("RFC") else []
     tip = _commits(tree, thread, posting, env)
     if out.is_dir() and any(out.iterdir()):

@@ -123,6 +123,23 @@ def test_an_edited_mail_is_not_lost(tree: Tree, tmp_path: Path) -> None:
     assert len(list((tmp_path / "outbox").iterdir())) == 2
 
 
+def test_several_letters_make_several_postings(tree: Tree) -> None:
+    target = tree.target
+    for number in (2, 3):
+        (target.patches / f"000{number}-x.patch").write_text(
+            f"Subject: [PATCH] dm crypt: change {number}\n\nBecause.\n"
+        )
+    target.series.write_text("".join(f"{patch.name}\n" for patch in sorted(target.patches.iterdir())))
+    grown = replace(tree, commits=(*tree.commits, "second", "third"))
+    assert [thread.directory for thread in outbox.threads(grown)] == ["outbox"]
+    target.cover.write_text(f"{COVER}\n{COVER.replace('0/1', '0/2')}")
+    found = [(each.directory, len(each.patches), each.base, each.tip) for each in outbox.threads(grown)]
+    assert found == [("outbox-1", 1, tree.base, tree.commits[0]), ("outbox-2", 2, tree.commits[0], "third")]
+    target.cover.write_text(f"{COVER}\n{COVER}")
+    with pytest.raises(UserError, match="leads other patches"):
+        outbox.threads(grown)
+
+
 def test_recipients_come_from_the_tree(tree: Tree) -> None:
     patches = sorted(tree.target.patches.glob("*.patch"))
     script = tree.path / "scripts" / "get_maintainer.pl"
