@@ -104,8 +104,8 @@ needs_async() {
 	CIPHERS[async-gcm]="capi:cryptd($gcm)-random"
 }
 
-# sync_driver ALGORITHM: print the latest one that anybody may use. Those of the type lskcipher are
-# synchronous, although /proc/crypto does not say so.
+# sync_driver ALGORITHM: print the latest one that anybody may use. Those of the types lskcipher and
+# shash are synchronous, although /proc/crypto does not say so.
 sync_driver() {
 	awk -v RS= -F '\n' -v wanted="$1" '{
 		split("", is)
@@ -114,7 +114,7 @@ sync_driver() {
 			is[substr($i, 1, RSTART - 1)] = substr($i, RSTART + RLENGTH)
 		}
 		if (is["name"] == wanted && is["internal"] == "no" &&
-		    (is["async"] == "no" || is["type"] == "lskcipher")) {
+		    (is["async"] == "no" || is["type"] == "lskcipher" || is["type"] == "shash")) {
 			print is["driver"]
 			exit
 		}

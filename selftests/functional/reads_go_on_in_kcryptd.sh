@@ -67,7 +67,7 @@ stopped_reads_have_their_data() {
 		given=$(queued "$default" kcryptd_crypt)
 		[ -n "$given" ] || broken "no work of kcryptd was traced"
 		traced read_all stopped "$MAPPED"
-		taken=$(queued "$MAPPED" kcryptd_crypt_read_continue)
+		taken=$(queued "$MAPPED" "kcryptd_crypt(_read_continue)?")
 		((failed == 0)) || break
 		at_once=$((5 * ($(median <<<"$given") + 1)))
 		delayed=$((delayed + $(longer_than $at_once <<<"$given")))

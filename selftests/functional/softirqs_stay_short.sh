@@ -3,9 +3,8 @@
 DESCRIPTION="inline decryption keeps no CPU in softirq for long, however much completes at once"
 #
 # With 32 reads of 1 MiB and a slow cipher the longest softirq is at most 10 ms longer than without the
-# flag, and softirqs take less than 45 of any 50 ms on a CPU. The time that a CPU has for inline reads
-# is shared by all mappings, and limits the small reads of a fast one too.
-# Requires: root, dmsetup, fio, null_blk, trace events of irq and workqueue, serpent.
+# flag, and softirqs take less than 45 of any 50 ms on a CPU.
+# Requires: root, dmsetup, fio, null_blk, trace events of irq, serpent.
 # Risks: none.
 
 . "$(dirname "$0")/common.sh"
@@ -72,48 +71,8 @@ softirqs_are_short() {
 	want "most softirqs" short "$([ $short -gt $long ] && echo short || echo long)"
 }
 
-# all_at_once MIB: a disk that is slow but takes all at once, and completes it at once.
-all_at_once() {
-	null_disk "size=$1" completion_nsec=10000000 hw_queue_depth=1024
-	echo 2 >"$(block_dir "$DEVICE")/queue/nomerges" || broken "requests may be merged"
-}
-
-# read_small [OPTION]...: 4k from the fast mapping, by one CPU, with or without another load.
-read_small() {
-	SMALL=$(fio --direct=1 --ioengine=libaio --cpus_allowed=0 --time_based --minimal "$@" \
-		--name=fast --filename="$MAPPED" --rw=randread --bs=4k --iodepth=64 2>&1) ||
-		broken "fio failed: $SMALL"
-}
-
-# While the reads of a slow cipher take all the time of a CPU for inline reads, part of the small reads
-# of another mapping goes to kcryptd, also when an earlier read has taken their time.
-small_reads_wait_too() {
-	local slow queued try
-
-	all_at_once 32
-	crypt slow serpent-xts-plain64 ${FLAGS[no_read]}
-	slow=$MAPPED
-	all_at_once 8
-	crypt fast null ${FLAGS[no_read]}
-	read_small --runtime=1
-	echo 0 >"$INSTANCE/events/irq/enable"
-	echo 1 >"$INSTANCE/events/$QUEUED/enable"
-	# Where the host of a guest is busy, what it takes from the guest may be pause enough.
-	for ((try = queued = 0; try < TRIES && queued < 5; try++)); do
-		traced read_small --runtime=3 --name=slow --filename="$slow" --rw=read --bs=1M --iodepth=32
-		queued=$(grep -cE "=kcryptd_crypt_read_continue .*workqueue=kcryptd[-/]$(numbers_of "$MAPPED")(-[0-9]+)? " \
-			"$INSTANCE/trace")
-		diag "small reads queued for kcryptd: $queued of" \
-			$(($(cut -d ';' -f 6 <<<"${SMALL##*$'\n'}") / 4))
-	done
-	want "small reads queued for kcryptd" some "$([ "$queued" -ge 5 ] && echo some || echo "$queued")"
-}
-
 requires fio flags
 needs_events irq/softirq_entry irq/softirq_exit
 
 CASES=("softirqs_are_short no_read 1" "softirqs_are_short no_read 2")
-# Older kernels do not print the name of a workqueue.
-QUEUED=workqueue/workqueue_queue_work
-grep -q 'workqueue=%s' "/sys/kernel/tracing/events/$QUEUED/format" && CASES+=(small_reads_wait_too)
 run
