@@ -211,7 +211,6 @@ NEVER_STOPS = (
     "reads_go_on_in_kcryptd:stopped_reads_have_their_data 1 aes-xts-plain64",
     "reads_go_on_in_kcryptd:stopped_reads_have_their_data 2 aes-xts-plain64",
     "reads_go_on_in_kcryptd:stopped_reads_have_their_data 2 serpent-xts-plain64",
-    "softirqs_stay_short:small_reads_wait_too",
 )
 
 DEFECTS = (
