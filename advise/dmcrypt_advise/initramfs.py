@@ -31,7 +31,6 @@ NAMES = ("initrd.img-{}", "initramfs-{}.img", "initrd-{}")
 DAMAGED = (OSError, EOFError, ValueError, lzma.LZMAError, struct.error, zlib.error)
 # Arch Linux and Manjaro name the initramfs after the kernel's package.
 PACKAGES = ("/usr/lib/modules/{}/pkgbase", "/usr/lib/modules/{}/kernelbase")
-UNIFIED = ("/efi/EFI/Linux", "/boot/EFI/Linux", "/boot/efi/EFI/Linux")  # directories of unified kernel images, *.efi
 ESPS = ("/boot", "/efi", "/boot/efi")  # where the partition of the boot loader may be mounted
 HEADER = 110  # bytes of a file header in the format "newc"; from byte 6 on, each number has eight hexadecimal digits
 
@@ -86,7 +85,8 @@ def possible_places(system: System, release: str) -> list[str]:
             found = system.names(f"{esp}/{where}/{release}") if system.exists(f"{esp}/{where}/{release}") else []
             places += [f"{esp}/{where}/{release}/{it}" for it in found if it.startswith(("initrd", "initramfs"))]
     places += [f"/usr/lib/modules/{release}/{it}" for it in ("initramfs.img", "initrd")]
-    return places + [f"{where}/{it}" for where in UNIFIED for it in system.names(where) if it.endswith(".efi")]
+    unified = [f"{esp}/EFI/Linux" for esp in ESPS]
+    return places + [f"{where}/{it}" for where in unified for it in system.names(where) if it.endswith(".efi")]
 
 
 def _entries(system: System, esp: str, release: str) -> list[str]:

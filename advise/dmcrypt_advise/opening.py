@@ -218,17 +218,19 @@ class Evidence:
 
 def find_opening(system: System, seen: Evidence) -> Opening:
     """How the next boot opens a volume."""
-    found = _opening(seen)
+    hook, given = cryptdevice(seen.command_line, seen.mapping), cryptopts(seen.command_line)
+    found = _opening(seen, given, hook)
+    unread = hook and hook[1] and found.opener is not ENCRYPT
+    ignored = ["the initramfs does not read cryptdevice="] if unread else []
     opener = replace(found.opener, installed=installed(system, found.opener.package))
+    ignored += found.ignored
     if found.arguments is not None:
-        read = {"kernel command line": found.arguments}
-    else:
-        line = found.copy or found.line
-        read = {"crypttab": line.options if line else ()}
-    ignored = [text for place, words in read.items() for text in opener.ignored(words, place)]
+        ignored += opener.ignored(found.arguments, "kernel command line")
+    elif line := found.copy or found.line:
+        ignored += opener.ignored(line.options, "crypttab")
     if seen.line and (lost := [word for word in seen.line.rest if meant(word)]):
         ignored.append(f"crypttab: nothing reads {' '.join(lost)} behind the space; separate options by commas only")
-    return replace(found, opener=opener, ignored=(*found.ignored, *ignored))
+    return replace(found, opener=opener, ignored=tuple(ignored))
 
 
 def installed(system: System, package: str) -> Version:
@@ -239,22 +241,20 @@ def installed(system: System, package: str) -> Version:
     return version_numbers(found[1]) if found else ()
 
 
-def _opening(seen: Evidence) -> Opening:
+def _opening(seen: Evidence, given: list[CrypttabLine] | None, hook: Hook | None) -> Opening:
     """Find the opener: the initramfs shows it; without one, the kernel command line and the distribution do."""
-    mapping, text, image = seen.mapping, seen.command_line, seen.image
-    hook, given = cryptdevice(text, mapping), cryptopts(text)
-    if any(name.startswith("ceph-") for name in (mapping.name, *seen.below)):
+    image = seen.image
+    if any(name.startswith("ceph-") for name in (seen.mapping.name, *seen.below)):
         return Opening(CEPH, known=False)
     if image.has(INITRAMFS_TOOLS.name) or (not image.place and (seen.debian or given is not None)):
-        return _by_initramfs_tools(seen, given, hook)
+        return _by_initramfs_tools(seen, given)
     if hook is not None and (image.has("encrypt") or not image.place):
         unread = _unread_line(seen, ENCRYPT.options(hook[1]), "mkinitcpio's hook encrypt does not read /etc/crypttab")
         return Opening(ENCRYPT, arguments=hook[1], argument=hook[0], ignored=unread)
-    unread = ("the initramfs does not read cryptdevice=",) if hook and hook[1] else ()
-    if seen.for_root and not image.place and FOREIGN.search(text):
+    if seen.for_root and not image.place and FOREIGN.search(seen.command_line):
         text = "the kernel command line has arguments of an initramfs that does not read /etc/crypttab"
         return replace(_unknown(seen), ignored=_unread_line(seen, frozenset(), text))
-    return _by_luks_arguments(seen, unread)
+    return _by_luks_arguments(seen)
 
 
 def _unread_line(seen: Evidence, options: frozenset[str], text: str) -> tuple[str, ...]:
@@ -262,14 +262,14 @@ def _unread_line(seen: Evidence, options: frozenset[str], text: str) -> tuple[st
     return (text,) if seen.line and not SYSTEMD.options(seen.line.options) <= options else ()
 
 
-def _by_luks_arguments(seen: Evidence, unread: tuple[str, ...]) -> Opening:
+def _by_luks_arguments(seen: Evidence) -> Opening:
     """Programs that read the (rd.)luks arguments."""
     image, uuid = seen.image, seen.mapping.uuid
     early = luks_arguments(seen.command_line, uuid, early=True)
     built_in = luks_arguments(f"{seen.built_in} {seen.command_line}", uuid, early=True)
     early = replace(early, named=built_in.named, discards=built_in.discards)
     if image.has("booster"):
-        return _by_booster(seen, early, unread)
+        return _by_booster(seen, early)
     named = bool(early.named or early.own)
     by_scripts = image.has("cryptroot-ask") and not image.has("systemd")
     if not early.enabled or image.has("encrypt"):
@@ -282,57 +282,54 @@ def _by_luks_arguments(seen: Evidence, unread: tuple[str, ...]) -> Opening:
     else:
         in_initramfs = named
     if not in_initramfs:
-        return _running(seen, unread)
-    return _by_dracut(seen, built_in, unread) if by_scripts else _by_systemd(seen, early, unread)
+        return _running(seen)
+    return _by_dracut(seen, built_in) if by_scripts else _by_systemd(seen, early)
 
 
-def _by_booster(seen: Evidence, early: LuksArguments, unread: tuple[str, ...]) -> Opening:
+def _by_booster(seen: Evidence, early: LuksArguments) -> Opening:
     """booster: all rd.luks.options= together are for the volumes on the command line; crypttab adds to them."""
     given = [value for key, _, value in (word.partition("=") for word in seen.command_line.split()) if key == EVERY]
     words = tuple(word for value in given for word in value.split(","))
-    words += tuple(
-        word for word in (seen.copy.options if seen.copy else ()) if BOOSTER.option(word) and word not in words
-    )
+    in_copy = seen.copy.options if seen.copy else ()
+    words += tuple(word for word in in_copy if BOOSTER.option(word) and word not in words)
     arguments = words if early.named and (given or not seen.copy) else None
     line, known = seen.line if seen.copy else None, bool(early.named or seen.copy)
-    return Opening(BOOSTER, line, seen.copy, arguments, f"{EVERY}=", unread, known)
+    return Opening(BOOSTER, line, seen.copy, arguments, f"{EVERY}=", known=known)
 
 
-def _by_initramfs_tools(seen: Evidence, given: list[CrypttabLine] | None, hook: Hook | None) -> Opening:
+def _by_initramfs_tools(seen: Evidence, given: list[CrypttabLine] | None) -> Opening:
     """Debian's scripts: the arguments cryptopts= take the place of the initramfs's crypttab."""
-    unread: tuple[str, ...] = (
-        ("kernel command line: initramfs-tools does not read cryptdevice=",) if hook and hook[1] else ()
-    )
-    line = line_of(given, seen.mapping) if given is not None else None
-    if given is not None:
-        options, text = INITRAMFS_TOOLS.options(line.options if line else ()), "cryptopts= takes the place of crypttab"
-        unread = (*unread, *_unread_line(seen, options, f"kernel command line: {text}"))
-    if line:
-        argument = f"cryptopts=target={line.name},source={line.source}," + f"key={line.key}," * (line.key != "none")
-        return Opening(INITRAMFS_TOOLS, arguments=line.options, argument=argument, ignored=unread)
     if given is None and (seen.copy or (seen.line and not seen.image.place)):
-        return Opening(INITRAMFS_TOOLS, seen.line, seen.copy, ignored=unread)
-    return _running(seen, unread)
+        return Opening(INITRAMFS_TOOLS, seen.line, seen.copy)
+    if given is None:
+        return _running(seen)
+    line = line_of(given, seen.mapping)
+    options = INITRAMFS_TOOLS.options(line.options if line else ())
+    unread = _unread_line(seen, options, "kernel command line: cryptopts= takes the place of crypttab")
+    if not line:
+        return _running(seen, unread)
+    argument = f"cryptopts=target={line.name},source={line.source}," + f"key={line.key}," * (line.key != "none")
+    return Opening(INITRAMFS_TOOLS, arguments=line.options, argument=argument, ignored=unread)
 
 
-def _by_dracut(seen: Evidence, early: LuksArguments, unread: tuple[str, ...]) -> Opening:
+def _by_dracut(seen: Evidence, early: LuksArguments) -> Opening:
     """dracut's own script, which asks for the passphrase if systemd is not in the initramfs."""
     copy = seen.copy if early.crypttab else None
-    given = early.own or early.general or ()
-    unread = (*unread, *DRACUT.ignored(given, "kernel command line"))
+    unread = tuple(DRACUT.ignored(early.own or early.general or (), "kernel command line"))
     arguments = (*(copy.options if copy else ()), "allow-discards") if early.discards else None
     return Opening(DRACUT, seen.line if copy else None, copy, arguments, ignored=unread)
 
 
-def _by_systemd(seen: Evidence, early: LuksArguments, unread: tuple[str, ...]) -> Opening:
+def _by_systemd(seen: Evidence, early: LuksArguments) -> Opening:
     """systemd in the initramfs. Options with the volume's UUID come first, then crypttab, then options for all."""
     uuid, line = seen.mapping.uuid, seen.copy if seen.image.place else seen.line
+    unread: tuple[str, ...] = ()
     if line and not early.crypttab:
-        unread, line = (*unread, f"rd.luks.crypttab=no: systemd does not read crypttab for {seen.mapping.name}"), None
+        unread, line = (f"rd.luks.crypttab=no: systemd does not read crypttab for {seen.mapping.name}",), None
     elif line and early.listed and uuid not in (line.uuid, line.name.removeprefix("luks-")):
         line = None  # systemd opens the volume by its UUID, without the line
     elif not line and seen.line and SYSTEMD.options(seen.line.options):
-        unread = (*unread, "the initramfs has no crypttab for this volume, so that /etc/crypttab is not read for it")
+        unread = ("the initramfs has no crypttab for this volume, so that /etc/crypttab is not read for it",)
     own = early.own or line or early.general is None or not early.named
     arguments = early.own if own else early.general
     if not line and early.named:
@@ -353,15 +350,10 @@ def _running(seen: Evidence, unread: tuple[str, ...] = ()) -> Opening:
     late = luks_arguments(seen.command_line, seen.mapping.uuid, early=False)
     line = seen.line if late.crypttab and late.enabled else None
     if seen.line and not line:
-        unread = (
-            *unread,
-            *_unread_line(seen, frozenset(), "luks=no or luks.crypttab=no: systemd does not read crypttab"),
-        )
+        unread += _unread_line(seen, frozenset(), "luks=no or luks.crypttab=no: systemd does not read crypttab")
     if line and late.listed and not (late.named or late.own):
-        text = (
-            "kernel command line: luks.name= or luks.uuid= names other volumes: systemd reads crypttab only for those"
-        )
-        line, unread = None, (*unread, text)
+        text = "luks.name= or luks.uuid= names other volumes: systemd reads crypttab only for those"
+        line, unread = None, (*unread, f"kernel command line: {text}")
     if not (line or late.own or late.named) or (seen.for_root and seen.image.place):
         return replace(_unknown(seen), ignored=unread)
     scripts = line and any(option.startswith("keyscript=") for option in line.options)
