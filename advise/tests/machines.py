@@ -10,6 +10,10 @@ from dmcrypt_advise.recording import load
 from dmcrypt_advise.system import System
 
 MACHINES = Path(__file__).parent / "machines"
+LAPTOP = "debian-12-laptop"  # its only mapping is NAME, with UUID
+NAME = "nvme0n1p3_crypt"
+UUID = "11111111-2222-3333-4444-555555555555"
+ONE_QUEUE = {"/nvme0n1/mq/1/": "/nvme0n1/other/"}  # the disk completes in softirqs: both flags help
 
 
 def machine(name: str, place: Path, changed: Mapping[str, str] | None = None) -> System:

@@ -19,15 +19,12 @@ from dmcrypt_advise.mappings import OPTIONS
 from dmcrypt_advise.planning import crypttab_text
 from dmcrypt_advise.recording import archive
 from dmcrypt_advise.system import System
-from machines import machine
+from machines import LAPTOP, NAME, ONE_QUEUE, UUID, machine
 
 TABLE = "dmsetup table --target crypt"
 LUKS1 = "ubuntu-22.04-raid"
-UUID = "11111111-2222-3333-4444-555555555555"
-NAME = "nvme0n1p3_crypt"
 DUMP = "cryptsetup luksDump /dev/nvme0n1p3"
 READ, WRITE = "--perf-no_read_workqueue", "--perf-no_write_workqueue"
-ONE_QUEUE = {"/nvme0n1/mq/1/": "/nvme0n1/other/"}  # the disk completes in softirqs: both flags help
 UNSAFE = {"6.1.119-1": "6.1.50-1"}  # no_read_workqueue is unsafe on NVMe
 
 
@@ -71,7 +68,7 @@ class Cryptsetup:
 
 def laptop(place: Path, **changed: str) -> Cryptsetup:
     """A laptop with discards that only its crypttab stores."""
-    return Cryptsetup(machine("debian-12-laptop", place, changed))
+    return Cryptsetup(machine(LAPTOP, place, changed))
 
 
 @pytest.fixture
@@ -236,7 +233,7 @@ def test_flags_that_the_kernel_sets_by_itself_are_no_wrong_result(tmp_path: Path
     ],
 )
 def test_a_change_that_is_refused(tmp_path: Path, action: str, name: str, changed: dict[str, str], why: str) -> None:
-    made = Cryptsetup(machine(LUKS1 if name == "data" else "debian-12-laptop", tmp_path, changed))
+    made = Cryptsetup(machine(LUKS1 if name == "data" else LAPTOP, tmp_path, changed))
     with pytest.raises(AdviseError, match=why):
         getattr(applying, action)(made.system, name, made.user)
     assert made.calls == []

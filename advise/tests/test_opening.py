@@ -13,8 +13,8 @@ from dmcrypt_advise.mappings import DISCARD, FLAGS, READ, WRITE
 from dmcrypt_advise.mappings import Mapping as Volume
 from dmcrypt_advise.opening import DRACUT, ENCRYPT, IN_INITRAMFS, INITRAMFS_TOOLS, SYSTEMD
 from dmcrypt_advise.recording import load
+from machines import LAPTOP, NAME, UUID, machine
 
-UUID = "11111111-2222-3333-4444-555555555555"
 OTHER = UUID[::-1]
 ROOT = Volume("root", "dm-0", "LUKS1", UUID)
 LINE = f"root UUID={UUID} none luks"
@@ -147,40 +147,16 @@ def test_options_behind_a_space_are_named(tmp_path: Path) -> None:
     assert stored.next_boot == {DISCARD}
 
 
-DISK = "/sys/block/cciss!c0d0"
-SLASH = f"""\
-==> /sys/block/dm-0/dm/name <==
-data
-==> /sys/block/dm-0/dm/uuid <==
-CRYPT-LUKS2-{UUID.replace("-", "")}-data
-==> /sys/block/dm-0/slaves/cciss!c0d0p1/ <==
-==> {DISK}/cciss!c0d0p1/ <==
-==> {DISK}/queue/rotational <==
-1
-==> $ lsblk --nodeps --noheadings --output NAME,TRAN <==
-cciss/c0d0 sas
-==> $ dmsetup table --target crypt <==
-data: 0 8 crypt aes-xts-plain64 {"0" * 128} 0 104:1 8
-==> $ cryptsetup luksDump /dev/cciss/c0d0p1 <==
-UUID: {UUID}
-Flags: no-read-workqueue
-Requirements: opal-v2
-Tokens:
-  0: systemd-tpm2
-	tpm2-hash-pcrs:   7
-	Keyslot:    1
-"""
-
-
-def test_names_with_a_slash_tokens_and_opal(tmp_path: Path) -> None:
-    [only] = looking.look(load(SLASH, tmp_path)).mappings
-    assert (only.stored.header, only.stored.unknown) == (frozenset({READ}), "")
-    assert [disk.transport for disk in only.disks] == ["sas"]
+def test_a_disk_with_a_slash_in_its_name(tmp_path: Path) -> None:
+    changed = {"/nvme0n1": "/cciss!c0d0", "/dev/cciss!": "/dev/cciss/", "\nnvme0n1 ": "\ncciss/c0d0 "}
+    [only] = looking.look(machine(LAPTOP, tmp_path, changed)).mappings
+    assert only.stored.header == frozenset()
+    assert [disk.transport for disk in only.disks] == ["nvme"]
 
 
 def test_a_drive_that_encrypts_alone_has_no_dm_crypt_mapping(tmp_path: Path) -> None:
-    text = SLASH.replace("LUKS2-", "LUKS2-OPAL-").replace("data: 0 8 crypt", "other: 0 8 crypt")
-    assert looking.look(load(text, tmp_path)).mappings == ()
+    changed = {"LUKS2-": "LUKS2-OPAL-", f"{NAME}: 0": "other: 0"}
+    assert looking.look(machine(LAPTOP, tmp_path, changed)).mappings == ()
 
 
 def test_an_unreadable_directory_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,9 @@ import pytest
 from dmcrypt_advise import command, judge, looking, recording, screen
 from dmcrypt_advise.errors import AdviseError
 from dmcrypt_advise.recording import load, replay
-from machines import MACHINES, machine
+from machines import LAPTOP, MACHINES, UUID, machine
 
 PLACES = sorted([*MACHINES.glob("*.txt"), *(Path(__file__).parent / "cases").glob("*.txt")])
-LAPTOP = "debian-12-laptop"
-UUID = "11111111-2222-3333-4444-555555555555"
 PRIVATE = {
     "vg-root ro": f"vg-root rd.iscsi.password=sesame rd.luks.uuid={UUID} root=UUID=12AB-34CD",
     "(kernel@debian.example)": "(jane@home.example)",
