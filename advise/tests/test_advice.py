@@ -79,11 +79,7 @@ def test_the_screen_of_a_machine(path: Path, tmp_path: Path) -> None:
         # drivers that sleep in the caller
         ({**NEWEST, **NO_ASYNC, ": xts-aes-aesni": ": xts-aes-ux500"}, SET, {WRITE}),
         ({**NEWEST, **NO_ASYNC, ": xts-aes-aesni": ": xts-paes-s390"}, SET, {READ, WRITE}),
-        (
-            {"none\n==> /sys/block/nvme0n1/queue/sched": "host-managed\n==> /sys/block/nvme0n1/queue/sched"},
-            LEAVE,
-            set(),
-        ),
+        ({"zoned <==\nnone": "zoned <==\nhost-managed"}, LEAVE, set()),
         ({**NOT_SIMD, "6.1.119-1": "7.3.4-1"}, FIX_FIRST, set()),
         ({"priority     : 401": "priority     : 1", "6.1.119-1": "6.12.1-1"}, SET, {WRITE}),
         ({"aes-xts-plain64": "aes-cbc-eboiv"}, FIX_FIRST, set()),

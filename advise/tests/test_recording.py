@@ -103,12 +103,7 @@ def test_record_and_from(tmp_path: Path, capsys: pytest.CaptureFixture[str], mon
     assert command.main(["--record", str(file)]) == 2
     assert "exists" in capsys.readouterr().err
     assert command.main(["--from", str(file), "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["kernel"] == {
-        "release": "6.1.0-28-amd64",
-        "version": "6.1.119",
-        "exact": True,
-        "distribution": True,
-    }
+    assert json.loads(capsys.readouterr().out)["kernel"]["version"] == "6.1.119"
     assert command.main(["--from", str(tmp_path / "none")]) == 2
     with pytest.raises(SystemExit):
         command.main(["--from", str(file), "--apply", "x"])
