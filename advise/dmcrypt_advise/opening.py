@@ -142,28 +142,27 @@ def meant(word: str) -> str:
 
 def luks_arguments(text: str, uuid: str, *, early: bool) -> LuksArguments:
     """The arguments about the volume with this UUID. `early`: for the initramfs, which alone reads those with "rd."."""
-    found = LuksArguments()
+    given: dict[str, list[str]] = {}
     for word in text.split():
         key, _, value = word.partition("=")
-        if key.startswith("rd.") and not early:
-            continue
-        key = key.removeprefix("rd.")
-        if key == "luks":
-            found = replace(found, enabled=value not in OFF)
-        elif key == "luks.crypttab":
-            found = replace(found, crypttab=value not in OFF)
-        elif key in ("luks.uuid", "luks.name"):
-            named = value.lower().removeprefix("luks-").partition("=")[0] == uuid
-            found = replace(found, listed=True, named=found.named or named)
-        elif key == "luks.allow-discards" and value.removeprefix("luks-") in ("", "1", "yes", uuid):
-            found = replace(found, discards=True)
-        elif key == "luks.options" and value:
-            own = re.fullmatch(r"([0-9a-fA-F-]{36})=(.+)", value)
-            if own and own[1].lower() == uuid:
-                found = replace(found, own=tuple(own[2].split(",")))
-            elif not own:
-                found = replace(found, general=tuple(value.split(",")))
-    return found
+        if early or not key.startswith("rd."):
+            given.setdefault(key.removeprefix("rd."), []).append(value)
+    names = [value.lower() for key in ("luks.uuid", "luks.name") for value in given.get(key, [])]
+    uuids = [name.removeprefix("luks-").partition("=")[0] for name in names]
+    discards = [value.removeprefix("luks-") for value in given.get("luks.allow-discards", [])]
+    options: dict[str, tuple[str, ...]] = {}  # by UUID, "" for all volumes
+    for value in filter(None, given.get("luks.options", [])):
+        if it := re.fullmatch(r"(?:([0-9a-fA-F-]{36})=)?(.+)", value):
+            options[(it[1] or "").lower()] = tuple(it[2].split(","))
+    return LuksArguments(
+        enabled=given.get("luks", [""])[-1] not in OFF,
+        crypttab=given.get("luks.crypttab", [""])[-1] not in OFF,
+        listed=bool(names),
+        named=uuid in uuids,
+        own=options.get(uuid) if uuid else None,
+        general=options.get(""),
+        discards=any(value in ("", "1", "yes", uuid) for value in discards),
+    )
 
 
 def cryptdevice(text: str, mapping: Mapping) -> Hook | None:
@@ -272,16 +271,10 @@ def _by_luks_arguments(seen: Evidence) -> Opening:
         return _by_booster(seen, early)
     named = bool(early.named or early.own)
     by_scripts = image.has("cryptroot-ask") and not image.has("systemd")
-    if not early.enabled or image.has("encrypt"):
-        in_initramfs = False
-    elif by_scripts:
-        in_initramfs = named or bool(seen.copy) or seen.early
-    elif image.place:
-        known = image.has("systemd") or image.has("dracut")
-        in_initramfs = named or bool(seen.copy and not early.listed) or (seen.early and known)
-    else:
-        in_initramfs = named
-    if not in_initramfs:
+    known = by_scripts or image.has("systemd") or image.has("dracut")
+    by_copy = bool(seen.copy) and (by_scripts or not early.listed)
+    in_initramfs = named or by_copy or (seen.early and known)
+    if not in_initramfs or not early.enabled or image.has("encrypt"):
         return _running(seen)
     return _by_dracut(seen, built_in) if by_scripts else _by_systemd(seen, early)
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path, PurePosixPath
 
 from . import looking
+from .crypttab import parse_crypttab
 from .errors import AdviseError
 from .looking import Facts
 from .system import System
@@ -134,15 +135,13 @@ def _words(text: str) -> str:
 
 
 def _crypttab(text: str) -> str:
-    lines = (re.findall(r"\S+", line, re.ASCII) for line in text.split("\n"))
-    return "\n".join(" ".join(_without_key(fields)) for fields in lines if fields and fields[0][0] != "#")
+    lines = parse_crypttab(text)
+    return "\n".join(f"{it.name} {it.source} {_without_secret(it.key)} {','.join(it.options)}" for it in lines)
 
 
-def _without_key(fields: list[str]) -> list[str]:
-    """The fields of a line of crypttab; the argument of a keyscript may be a secret."""
-    if len(fields) > 2 and not fields[2].startswith("/") and fields[2] not in ("none", "-"):
-        fields[2] = "key"
-    return fields[:4]
+def _without_secret(key: str) -> str:
+    """The key of a line of crypttab, if it is a file: the argument of a keyscript may be a secret."""
+    return key if key.startswith("/") or key in ("none", "-") else "key"
 
 
 def _entry(text: str) -> str:
