@@ -248,15 +248,15 @@ def _opening(seen: Evidence, given: list[CrypttabLine] | None, hook: Hook | None
     if image.has(INITRAMFS_TOOLS.name) or (not image.place and (seen.debian or given is not None)):
         return _by_initramfs_tools(seen, given)
     if hook is not None and (image.has("encrypt") or not image.place):
-        unread = _unread_line(seen, ENCRYPT.options(hook[1]), "mkinitcpio's hook encrypt does not read /etc/crypttab")
+        unread = _unread_line(seen, "mkinitcpio's hook encrypt does not read /etc/crypttab", ENCRYPT.options(hook[1]))
         return Opening(ENCRYPT, arguments=hook[1], argument=hook[0], ignored=unread)
     if seen.for_root and not image.place and FOREIGN.search(seen.command_line):
         text = "the kernel command line has arguments of an initramfs that does not read /etc/crypttab"
-        return replace(_unknown(seen), ignored=_unread_line(seen, frozenset(), text))
+        return _unknown(seen, _unread_line(seen, text))
     return _by_luks_arguments(seen)
 
 
-def _unread_line(seen: Evidence, options: frozenset[str], text: str) -> tuple[str, ...]:
+def _unread_line(seen: Evidence, text: str, options: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """The text, if crypttab has table options that are not among `options`."""
     return (text,) if seen.line and not SYSTEMD.options(seen.line.options) <= options else ()
 
@@ -298,7 +298,7 @@ def _by_initramfs_tools(seen: Evidence, given: list[CrypttabLine] | None) -> Ope
         return _running(seen)
     line = line_of(given, seen.mapping)
     options = INITRAMFS_TOOLS.options(line.options if line else ())
-    unread = _unread_line(seen, options, "kernel command line: cryptopts= takes the place of crypttab")
+    unread = _unread_line(seen, "kernel command line: cryptopts= takes the place of crypttab", options)
     if not line:
         return _running(seen, unread)
     argument = f"cryptopts=target={line.name},source={line.source}," + f"key={line.key}," * (line.key != "none")
@@ -321,8 +321,9 @@ def _by_systemd(seen: Evidence, early: LuksArguments) -> Opening:
         unread, line = (f"rd.luks.crypttab=no: systemd does not read crypttab for {seen.mapping.name}",), None
     elif line and early.listed and uuid not in (line.uuid, line.name.removeprefix("luks-")):
         line = None  # systemd opens the volume by its UUID, without the line
-    elif not line and seen.line and SYSTEMD.options(seen.line.options):
-        unread = ("the initramfs has no crypttab for this volume, so that /etc/crypttab is not read for it",)
+    elif not line:
+        text = "the initramfs has no crypttab for this volume, so that /etc/crypttab is not read for it"
+        unread = _unread_line(seen, text)
     own = early.own or line or early.general is None or not early.named
     arguments = early.own if own else early.general
     if not line and early.named:
@@ -333,7 +334,7 @@ def _by_systemd(seen: Evidence, early: LuksArguments) -> Opening:
         if early.general and SYSTEMD.options(early.general):
             text = "rd.luks.options= without a UUID is only read for the volumes of rd.luks.uuid= and rd.luks.name="
             unread = (*unread, text)
-        return replace(_unknown(seen), ignored=unread)
+        return _unknown(seen, unread)
     copy, argument = seen.copy if line else None, f"rd.luks.options={uuid}=" if own else "rd.luks.options="
     return Opening(IN_INITRAMFS, seen.line if line else None, copy, arguments, argument, unread)
 
@@ -342,19 +343,19 @@ def _running(seen: Evidence, unread: tuple[str, ...] = ()) -> Opening:
     """The running system opens the volume, or an unknown program."""
     late = luks_arguments(seen.command_line, seen.mapping.uuid, early=False)
     line = seen.line if late.crypttab and late.enabled else None
-    if seen.line and not line:
-        unread += _unread_line(seen, frozenset(), "luks=no or luks.crypttab=no: systemd does not read crypttab")
+    if not line:
+        unread += _unread_line(seen, "luks=no or luks.crypttab=no: systemd does not read crypttab")
     if line and late.listed and not (late.named or late.own):
         text = "luks.name= or luks.uuid= names other volumes: systemd reads crypttab only for those"
         line, unread = None, (*unread, f"kernel command line: {text}")
     if not (line or late.own or late.named) or (seen.for_root and seen.image.place):
-        return replace(_unknown(seen), ignored=unread)
+        return _unknown(seen, unread)
     scripts = line and any(option.startswith("keyscript=") for option in line.options)
     opener = replace(INITRAMFS_TOOLS, name="cryptdisks") if scripts else SYSTEMD
     arguments = late.own if late.own or line else late.general or ()
     return Opening(opener, line, None, arguments, f"luks.options={seen.mapping.uuid}=", unread)
 
 
-def _unknown(seen: Evidence) -> Opening:
+def _unknown(seen: Evidence, unread: tuple[str, ...]) -> Opening:
     opener = NIXOS if seen.nixos else ZFSBOOTMENU if seen.image.has("ZFSBootMenu") else UNKNOWN
-    return Opening(opener, known=False)
+    return Opening(opener, ignored=unread, known=False)

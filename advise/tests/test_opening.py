@@ -16,7 +16,6 @@ from dmcrypt_advise.opening import DRACUT, ENCRYPT, IN_INITRAMFS, INITRAMFS_TOOL
 from dmcrypt_advise.recording import load
 from machines import LAPTOP, NAME, UUID, machine
 
-OTHER = UUID[::-1]
 ROOT = Volume("root", "dm-0", "LUKS1", UUID)
 LINE = f"root UUID={UUID} none luks"
 BOTH = "no-read-workqueue,no-write-workqueue"
