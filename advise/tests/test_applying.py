@@ -12,11 +12,9 @@ from pathlib import Path
 import pytest
 from dmcrypt_advise import applying, judge, looking
 from dmcrypt_advise.applying import User
-from dmcrypt_advise.crypttab import parse_crypttab
 from dmcrypt_advise.errors import AdviseError
 from dmcrypt_advise.judge import Verdict
 from dmcrypt_advise.mappings import OPTIONS
-from dmcrypt_advise.planning import crypttab_text
 from dmcrypt_advise.recording import archive
 from dmcrypt_advise.system import System
 from machines import LAPTOP, NAME, ONE_QUEUE, UUID, machine
@@ -106,18 +104,6 @@ def test_apply_keeps_every_option_where_it_was_and_undo_removes_both_flags(luks2
         applying.undo(luks2.system, NAME, luks2.user)
 
 
-@pytest.mark.parametrize(
-    ("line", "options", "after"),
-    [
-        ("a b", {"no_read_workqueue"}, "a b none no-read-workqueue"),
-        ("a b key", {"no_read_workqueue"}, "a b key no-read-workqueue"),
-        ("a\tb  key\t luks,keyscript=x,discard # y", {"allow_discards"}, "a b key luks,keyscript=x,discard"),
-    ],
-)
-def test_the_line_for_crypttab(line: str, options: set[str], after: str) -> None:
-    assert crypttab_text(parse_crypttab(line)[0], frozenset(options)) == after
-
-
 def test_an_unsafe_flag_in_the_header_is_removed(tmp_path: Path) -> None:
     made = laptop(tmp_path, **UNSAFE, **{"(no flags)": "no-read-workqueue"})
     assert (made.verdict.advice, set(made.verdict.flags)) == (judge.TAKE_BACK, {"no_read_workqueue"})
@@ -164,6 +150,7 @@ def test_an_argument_to_type_has_no_word_that_its_reader_ignores(luks1: Cryptset
         ("initramfs-linux-lts.img", "etc/crypttab", "mkinitcpio -P"),
         ("efi/suse/5.15.0-91-generic/initrd-abc123", "etc/crypttab", "sdbootutil mkinitrd"),
         ("efi/x/5.15.0-91-generic/initrd", "etc/crypttab", "/usr/lib/modules/5.15.0-91-generic/vmlinuz"),
+        ("efi/EFI/Linux/a.efi", "etc/crypttab", "mkinitcpio -P, dracut --force --uefi, kernel-install"),
         ("efi/EFI/Linux/a.efi", "etc/crypttab lib/dracut/dracut-1", "dracut --force --uefi /boot/efi/EFI/Linux/a.efi"),
     ],
 )
