@@ -13,7 +13,9 @@ from .system import System
 SYNC, SIMD, ASYNC = "synchronous", "synchronous unless the FPU is busy", "asynchronous"
 UNSURE = "asynchronous, and not known to be used"
 # A cipher in C or in scalar assembly, alone or in a template; the hash of a template does not matter.
-SLOW = re.compile(r"(^|(?<!mac)\()((ecb-|cbc-)?\w+-(generic|asm|3way)|aes-(lib|fixed-time|arm|arm64))\b")
+SLOW = re.compile(
+    r"(^|(?<!mac)\()((ecb-|cbc-)?\w+-(generic|asm|3way)|aes-(lib|fixed-time|arm|arm64))\b|\b(?!\w*mac-)\w+-aes-lib\b"
+)
 # dm-crypt never gets a driver with CRYPTO_ALG_ALLOCATES_MEMORY (since 5.9), whatever its priority, and /proc/crypto
 # does not show this flag. From the sources of Linux 5.10.262, 6.1.192, 6.12.118 and 7.3.4; a template inherits it.
 ALLOCATING = re.compile(

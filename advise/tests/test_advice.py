@@ -143,9 +143,12 @@ def test_parse_table_keeps_the_size_of_the_key_only() -> None:
         ("adiantum(xchacha12-generic,aes-generic,nhpoly1305-generic)", True),
         ("xts(cbc-twofish-3way)", True),
         ("cbc-blowfish-asm", True),
+        ("xts-aes-lib", True),
+        ("authenc(hmac(sha256-lib),cbc-aes-lib)", True),
         ("qat_aes_xts", False),  # dm-crypt could not get it, and yet the mapping is open
         ("xts(ecb-aes-aesni)", False),
         ("authenc(hmac(sha256-generic),xts-aes-aesni)", False),
+        ("authenc(cmac-aes-lib,xts-aes-aesni)", False),
         ("adiantum(xchacha12-simd,aes-generic,nhpoly1305-generic)", False),
     ],
 )
