@@ -103,8 +103,9 @@ def hindrance(found: MappingFacts) -> tuple[str, str] | None:
         text = f"the LUKS2 header has entries that this program does not handle: {stored.unknown}"
         return LEAVE, f"{text}; finish a reencryption that is under way, or change the flags with cryptsetup"
     if mapping.kind == "LUKS2" and stored.header is None:
-        if header := planning.detached_header(found):
-            return CANNOT_TELL, f"its LUKS2 header is not on the volume ({header}), and this program does not read it"
+        if stored.detached:
+            text = f"its LUKS2 header is not on the volume ({stored.detached}), and this program does not read it"
+            return CANNOT_TELL, text
         return CANNOT_TELL, "its LUKS2 header could not be read; the header may be detached (--header)"
     if not found.disks:
         return CANNOT_TELL, "/sys does not show the disk below it"
@@ -144,8 +145,8 @@ def _judge(found: MappingFacts, facts: Facts) -> Verdict:
     if early := cannot_judge(found, facts):
         return Verdict(name, early[0], reasons=early[1:])
     hindered = hindrance(found)
-    reasons, good = ([], frozenset[str]()) if hindered else _medium(found)
-    reasons += _forced_reason(forced, facts)
+    medium, good = ([], frozenset[str]()) if hindered else _medium(found)
+    reasons = _forced_reason(forced, facts)
     reasons += planning.outdated_programs(found)
     refused: dict[str, str] = {}
     doubted: dict[str, str] = {}
@@ -171,7 +172,11 @@ def _judge(found: MappingFacts, facts: Facts) -> Verdict:
     in_doubt = bool(doubted.keys() & active)
     if hindered:
         advice, text = FIX_FIRST if refused else hindered[0], hindered[1]
-        return Verdict(name, advice, frozenset(), (*reasons, text), refused, doubted, in_doubt=in_doubt)
+        notes = [f"to see if the flags help on this disk: {_measure(found)}"] if found.stored.detached else []
+        reasons.append(text)
+        return Verdict(
+            name, advice, frozenset(), tuple(reasons), refused, doubted, notes=tuple(notes), in_doubt=in_doubt
+        )
     flags, advice = good - refused.keys() - doubted.keys() - forced, SET
     notes = [text for defect, flag, text in applying if defect.effect == "note" and (not flag or flag in flags)]
     if unsafe := frozenset(refused) & present - forced:
@@ -181,9 +186,11 @@ def _judge(found: MappingFacts, facts: Facts) -> Verdict:
     elif flags <= active & found.stored.next_boot:
         flags, advice = frozenset(), DONE
     if advice in (SET, DONE):
-        text = "one thread with several large requests in flight was up to twice as fast without the flags"
-        notes.insert(0, f"{text} in this project's measurements; compare: {_measure(found)}")
+        text = "one thread with several large requests in flight was up to twice as fast without the flags in this"
+        text += " project's measurements: if copies of large files matter most here, measure and follow the verdict"
+        notes.insert(0, f"{text}: {_measure(found)}")
     sectors, larger = _sectors(found)
+    reasons = reasons if advice == FIX_FIRST else [*medium, *reasons]
     verdict = Verdict(
         name, advice, flags, tuple(reasons), refused, doubted, _conflicts(found, forced), tuple(notes), sectors
     )
@@ -213,7 +220,8 @@ def _headline(found: MappingFacts, verdict: Verdict, forced: frozenset[str]) -> 
         parts.append(f"Leave it as it is: the kernel sets {names(forced)} by itself" if forced else "Leave it as it is")
     if advice in (SET, DONE, LEAVE):
         parts += [_refusal(verdict)] if verdict.refused else []
-        parts += [f"{names(frozenset(verdict.doubted))}: cannot tell"] if verdict.doubted else []
+        unsure = f"{names(frozenset(verdict.doubted))}: cannot tell, unsafe without the fix named below"
+        parts += [unsure] if verdict.doubted else []
     if verdict.conflicts and advice in (LEAVE, DONE):
         parts.append("resolve the conflict below")
     if verdict.larger:
@@ -256,9 +264,7 @@ def _medium(found: MappingFacts) -> tuple[list[str], frozenset[str]]:
     for disk in disks:
         if disk.rotational and disk.unreliable:
             text = f"{disk.name} is {disk.unreliable} and says that it rotates, as flash often does there"
-            reasons.append(
-                f"{text}: if you know that it is flash, measure: dmcrypt-advise --measure {found.mapping.name}"
-            )
+            reasons.append(f"{text}: if you know that it is flash, measure: {_measure(found)}")
         elif disk.rotational:
             text = f"{disk.name} rotates: users report that the flags slow large reads on such disks"
             reasons.append(f"{text} (not measured by this project): do not set them")
@@ -266,7 +272,7 @@ def _medium(found: MappingFacts) -> tuple[list[str], frozenset[str]]:
         return reasons, frozenset()
     verb = "do" if len(disks) > 1 else "does"
     names = ", ".join(disk.name for disk in disks)
-    text = f"{names} {verb} not rotate: the worker threads cost more time there than they save"
+    text = f"{names} {verb} not rotate: for most loads the worker threads cost more time there than they save"
     return [text], frozenset(FLAGS)
 
 
@@ -355,6 +361,7 @@ def _conflicts(found: MappingFacts, forced: frozenset[str]) -> tuple[str, ...]:
         text = "stored nowhere for the next boot"
         if not stored.opening.known:
             text = "not found in header, crypttab or kernel command line; the flags may be lost at the next boot"
+            text += f", unless {stored.opening.opener.name} sets them" if stored.opening.opener.name else ""
         texts.append(f"active now, but {text}: {names(lost)}")
     if coming := stored.next_boot - active:
         texts.append(f"stored, but not active now: {names(coming)}")

@@ -258,7 +258,8 @@ def _opening(seen: Evidence, given: list[CrypttabLine] | None, hook: Hook | None
 
 def _unread_line(seen: Evidence, text: str, options: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """The text, if crypttab has table options that are not among `options`."""
-    return (text,) if seen.line and not SYSTEMD.options(seen.line.options) <= options else ()
+    lost = SYSTEMD.options(seen.line.options) - options if seen.line else ()
+    return (f"{text}; no effect: {', '.join(sorted(lost))}",) if lost else ()
 
 
 def _by_luks_arguments(seen: Evidence) -> Opening:

@@ -129,18 +129,12 @@ def manual_steps(found: MappingFacts, old: OptionState, new: OptionState, flags:
             argument = f"{stored.opening.argument}{','.join(kept)}".rstrip(":,")
             key = stored.opening.argument.partition("=")[0]
             verb = f"replace the {key}= for this volume by" if before or not key.startswith("rd.") else "add"
-            steps.append(f"on the kernel command line, {verb}:\n{argument}")
+            steps.append(f"{stored.boot_file}, {verb}:\n{argument}")
+            steps += [stored.boot_command] if stored.boot_command else []
     outdated = stored.in_image is not None and (stored.in_image | header) & flags != wanted
     if (outdated or new.crypttab != old.crypttab) and (command := rebuild_command(found)):
         steps.append(command)
     return steps
-
-
-def detached_header(found: MappingFacts) -> str:
-    """The word "header=..." of crypttab or the kernel command line that says where the volume's header is, or ""."""
-    opening = found.stored.opening
-    places = (*(line.options for line in (opening.line, opening.copy) if line), opening.arguments or ())
-    return next((word for words in places for word in words if word.startswith("header=")), "")
 
 
 def commands(found: MappingFacts, old: OptionState, new: OptionState, flags: Options) -> tuple[str, ...]:

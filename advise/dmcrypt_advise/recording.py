@@ -30,7 +30,7 @@ of crypttab, and the key slots of LUKS headers. Read the file before you publish
 """
 # The words of the kernel's command line that tell how a volume is opened.
 WORDS = re.compile(
-    r"(BOOT_IMAGE|root|ro|rw|quiet|init|initrd|crypt(device|opts|key|root|dm)|crypt_root|(rd\.)?luks(\.[\w.-]+)?)(=|$)",
+    r"(BOOT_IMAGE|ostree|root|ro|rw|quiet|init|initrd|crypt(device|opts|key|root|dm)|crypt_root|(rd\.)?luks(\.[\w.-]+)?)(=|$)",
     re.ASCII,
 )
 DUMP_LINES = re.compile(r"^(LUKS header|Version|UUID|Flags|Requirements|Data segm|Keyslots|Tokens|\s+\d+: )|\tsector")

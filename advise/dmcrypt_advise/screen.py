@@ -16,7 +16,7 @@ WIDTH = 80
 
 # Commands that need root.
 ROOT = ("cryptsetup refresh ", "cryptsetup reencrypt ", *(f"{command} " for command in ("update-initramfs", "dracut")))
-ROOT += ("mkinitcpio -P", "sdbootutil ", "kernel-install ", "rpm-ostree ", "/usr/lib/booster/")
+ROOT += ("mkinitcpio -P", "sdbootutil ", "kernel-install ", "rpm-ostree ", "/usr/lib/booster/", "grub")
 PROGRAM = "sudo dmcrypt-advise"
 UNBROKEN = "\u00a0"  # a space in a command, where no line ends
 
@@ -35,6 +35,9 @@ def text(facts: Facts, verdicts: Sequence[Verdict], program: str = PROGRAM) -> s
     printed: dict[str, str] = {}
     for found, verdict in zip(facts.mappings, verdicts, strict=True):
         lines += ["", *_mapping(found, verdict, program, printed)]
+    if any("its changelog" in text for verdict in verdicts for text in (*verdict.reasons, *verdict.notes)):
+        lines += ["", "the changelog of the kernel, on Fedora and RHEL, and on Debian and Ubuntu:"]
+        lines += ["  rpm -q --changelog kernel-core", "  apt changelog linux-image-$(uname -r)"]
     if facts.unseen:
         lines += ["", "not checked:", *(wrapped for what in facts.unseen for wrapped in _wrapped("  ", what))]
     return "\n".join(lines) + "\n"

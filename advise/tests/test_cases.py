@@ -1,7 +1,7 @@
 """Machines from public reports, each through --from: what somebody had, and the advice that a maintainer expects.
 
 cases/NAME.txt is the machine. cases/NAME.toml has the source, the expected fields of the JSON document, and patterns
-for the screen (without line breaks). `fails` says why a case still fails; it must go when the case passes.
+for the screen (without line breaks).
 """
 
 from __future__ import annotations
@@ -17,16 +17,6 @@ from dmcrypt_advise.command import main
 CASES = Path(__file__).parent / "cases"
 
 
-def cases() -> list[object]:
-    """Each case, with its mark."""
-    found: list[object] = []
-    for path in sorted(CASES.glob("*.toml")):
-        wanted = tomllib.loads(path.read_text())
-        marks = [pytest.mark.xfail(reason=wanted["fails"], strict=True)] if "fails" in wanted else []
-        found.append(pytest.param(path, marks=marks, id=path.stem))
-    return found
-
-
 def judged(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> str:
     """The output of the program for a recorded machine."""
     assert main(["--from", str(path), *options]) in (0, 1, 2)
@@ -35,7 +25,7 @@ def judged(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> str
     return output
 
 
-@pytest.mark.parametrize("path", cases())
+@pytest.mark.parametrize("path", sorted(CASES.glob("*.toml")), ids=lambda path: path.stem)
 def test_the_advice_for_a_machine_of_a_public_report(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wanted = tomllib.loads(path.read_text())
     machine = path.with_suffix(".txt")
