@@ -259,7 +259,7 @@ def _opening(seen: Evidence, given: list[CrypttabLine] | None, hook: Hook | None
 def _unread_line(seen: Evidence, text: str, options: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """The text, if crypttab has table options that are not among `options`."""
     lost = SYSTEMD.options(seen.line.options) - options if seen.line else ()
-    return (f"{text}; no effect: {', '.join(sorted(lost))}",) if lost else ()
+    return (f"{text}; without effect there: {', '.join(sorted(lost))}",) if lost else ()
 
 
 def _by_luks_arguments(seen: Evidence) -> Opening:
