@@ -29,6 +29,10 @@ static bool kern_driver_only = true;
 module_param(kern_driver_only, bool, 0444);
 MODULE_PARM_DESC(kern_driver_only, "set CRYPTO_ALG_KERN_DRIVER_ONLY");
 
+static bool async;
+module_param(async, bool, 0444);
+MODULE_PARM_DESC(async, "set CRYPTO_ALG_ASYNC");
+
 static int sleeping_setkey(struct crypto_skcipher *tfm, const u8 *key, unsigned int len)
 {
 	memcpy(crypto_skcipher_ctx(tfm), key, len);
@@ -74,7 +78,8 @@ static int __init sleeping_init(void)
 {
 	strscpy(sleeping.base.cra_driver_name, driver, CRYPTO_MAX_ALG_NAME);
 	sleeping.base.cra_flags = CRYPTO_ALG_ALLOCATES_MEMORY |
-				  (kern_driver_only ? CRYPTO_ALG_KERN_DRIVER_ONLY : 0);
+				  (kern_driver_only ? CRYPTO_ALG_KERN_DRIVER_ONLY : 0) |
+				  (async ? CRYPTO_ALG_ASYNC : 0);
 	return crypto_register_skcipher(&sleeping);
 }
 
