@@ -59,7 +59,7 @@ def apply(system: System, name: str, user: User) -> None:
     """
     found, verdict = judge.find_mapping(looking.look(system), name)
     if verdict.advice not in (SET, TAKE_BACK):
-        raise AdviseError("\n    ".join([f"{name}: {verdict.headline}; nothing was changed", *verdict.reasons]))
+        raise AdviseError("\n    ".join([f"{name}: nothing was changed. {verdict.headline}", *verdict.reasons]))
     _change(system, found, judge.target_state(found, verdict), verdict.flags, user)
 
 
@@ -98,7 +98,7 @@ def _change(system: System, found: MappingFacts, new: OptionState, flags: frozen
     _check(system, name, new)
     user.say(f"{name}: done: {_summary(new)}")
     for step in steps:
-        user.say(f"by hand, for the next boot: {step}")
+        user.say(f"by hand, for the next boot:\n{step}")
 
 
 def _check(system: System, name: str, wanted: OptionState) -> None:

@@ -7,8 +7,10 @@ import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
+from shlex import quote
 
-from . import applying, judge, looking, measuring, screen
+from . import applying, judge, looking, measuring, recording, screen
 from .applying import CONFIRMATION, User
 from .errors import AdviseError
 from .system import System
@@ -44,11 +46,17 @@ def option_parser() -> argparse.ArgumentParser:
         "--apply": "set the advised flags in the LUKS2 header and in the open mapping, and keep all other options;"
         " print what remains to do by hand, such as the line for /etc/crypttab",
         "--undo": "remove both flags from the LUKS2 header and from the open mapping, and keep all other options",
-        "--measure": "measure the default path against each flag: reads on the disk of the mapping, writes on a RAM"
-        " disk; the data on the disk is only read",
+        "--measure": "compare reads from the disk below the mapping, through dm-crypt's default path, and with each"
+        " flag; write the figures to dmcrypt-advise-DATE.json; the disk is only read",
     }
     for option, text in helps.items():
         action.add_argument(option, metavar="NAME", help=text)
+    text = (
+        "write everything that the program looks at to FILE, for a bug report; without keys, serial numbers and names"
+    )
+    action.add_argument("--record", metavar="FILE", help=text)
+    text = "judge the machine that --record has written to FILE, on any computer and without root"
+    parser.add_argument("--from", dest="source", metavar="FILE", help=text)
     parser.add_argument("--seconds", type=float, default=120.0, help="duration of --measure (default: %(default)g)")
     parser.add_argument("--yes", action="store_true", help="change without asking for confirmation")
     text = "key file for cryptsetup, which asks for the passphrase otherwise"
@@ -59,9 +67,12 @@ def option_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns the exit status, as EPILOG lists it, or 130 after an interrupt."""
     try:
-        return _run(option_parser().parse_args(arguments))
+        options = (parser := option_parser()).parse_args(arguments)
+        if options.source and (options.apply or options.undo or options.measure or options.record):
+            parser.error("--from only prints advice")
+        return _run(options)
     except AdviseError as error:
-        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        print(f"{PROGRAM}: {_complete(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -72,16 +83,60 @@ def _run(options: argparse.Namespace) -> int:
     if options.measure:
         for number in (signal.SIGTERM, signal.SIGHUP):  # the mappings must not outlive the program
             signal.signal(number, signal.default_int_handler)
-        measuring.compare_flags(system, options.measure, options.seconds, say)
+        path = measuring.save(measuring.measure(system, options.measure, options.seconds, say), Path())
+        say(f"{path}: all figures with hardware, kernel and cipher, but no host or serial number: please publish it")
         return 0
     if name := options.apply or options.undo:
-        user = User(say, (lambda _: CONFIRMATION) if options.yes else _ask, options.key_file)
+        user = User(
+            lambda text: say(_complete(text)), (lambda _: CONFIRMATION) if options.yes else _ask, options.key_file
+        )
         (applying.apply if options.apply else applying.undo)(system, name, user)
         return 0
-    facts = looking.look(system)
+    if options.record:
+        _record(system, options.record)
+        return 0
+    facts = recording.replay(_read(options.source)) if options.source else looking.look(system)
     verdicts = judge.judge(facts)
-    sys.stdout.write((screen.as_json if options.json else screen.text)(facts, verdicts))
+    sys.stdout.write(screen.as_json(facts, verdicts) if options.json else screen.text(facts, verdicts, _as_root()))
     return max((verdict.status for verdict in verdicts), default=0)
+
+
+def _record(system: System, file: str) -> None:
+    """Write the machine to a new file, and compare the advice for the recording with the advice here."""
+    facts = looking.look(system)
+    text = recording.recording(system, recording.people())
+    try:
+        with Path(file).open("x") as opened:
+            opened.write(text)
+    except OSError as error:
+        raise AdviseError(f"{file}: {error.strerror}") from error
+    say(f"wrote {file}\n\n{recording.INTRODUCTION}", end="")
+    here, there = (
+        [(it.advice, it.flags, it.status) for it in judge.judge(some)] for some in (facts, recording.replay(text))
+    )
+    if here != there:
+        say("The recording leads to other advice than this machine: say so in the bug report.")
+
+
+def _read(file: str) -> str:
+    try:
+        return Path(file).read_text(errors="replace")
+    except OSError as error:
+        raise AdviseError(f"{file}: {error.strerror}") from error
+
+
+def _complete(message: str) -> str:
+    return screen.complete(message, _as_root()).replace(screen.UNBROKEN, " ")
+
+
+def _as_root() -> str:
+    """The command that starts this program as root, as the user has started it: by name, by path, or as a module."""
+    started = Path(sys.argv[0])
+    if started.name == "__main__.py":
+        return "sudo python3 -m dmcrypt_advise"
+    # sudo searches these directories, but not ~/.local/bin.
+    by_name = started.parent in map(Path, ("/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"))
+    return f"sudo {started.name if by_name else quote(sys.argv[0])}"
 
 
 def _ask(question: str) -> str:

@@ -54,6 +54,8 @@ class Defect:
     stable: Sequence[str] = ()
     commits: Sequence[str] = ()
     patch: str = ""
+    series: Sequence[str] = ()
+    remedy: str = ""
     takes: Sequence[str] = ()
 
     @property
@@ -69,8 +71,11 @@ class Defect:
 
 
 def version_numbers(text: str) -> Version:
-    """The numbers at the start of a version, without zeros at its end: (6, 8) for 6.8.0-rc1."""
-    found = re.match(r"\d+(\.\d+)*", text)
+    """Up to three numbers at the start of a version, without zeros at its end: (6, 8) for 6.8.0-rc1.
+
+    A fourth number counts the builds of somebody other than upstream: 5.10.16.3 of WSL2 is upstream's 5.10.16.
+    """
+    found = re.match(r"\d+(\.\d+){0,2}", text)
     numbers = [int(number) for number in found[0].split(".")] if found else []
     while len(numbers) > 2 and numbers[-1] == 0:
         numbers.pop()
@@ -79,6 +84,8 @@ def version_numbers(text: str) -> Version:
 
 _DATA: dict[str, Any] = tomllib.loads(DATA.read_text())
 KNOWN_DEFECTS = tuple(Defect(**row) for row in _DATA["defect"])
+# The patched module by series of kernels: the version of its dm-crypt before the patches.
+MODULE_BASES = {version_numbers(series): version_numbers(base) for series, base in _DATA["module"].items()}
 NEWEST_CHECKED = str(_DATA["newest_checked"])  # the newest kernel that was searched for defects
 
 
@@ -91,6 +98,12 @@ def is_affected(defect: Defect, version: Version, exact: bool = True) -> bool:
         return False
     began = version >= version_numbers(defect.since) or (not exact and defect.effect == "stop")
     return (began or _in_series(version, defect.also)) and not _in_series(version, defect.stable)
+
+
+def is_patched(defect: Defect, version: Version) -> bool:
+    """Tell if this project's dm-crypt, loaded in a kernel of this version, is free of the defect."""
+    base = MODULE_BASES.get(version[:2])
+    return base is not None and (version[:2] in map(version_numbers, defect.series) or not is_affected(defect, base))
 
 
 def _in_series(version: Version, starts: Sequence[str]) -> bool:
@@ -119,7 +132,7 @@ def document(repository: Path) -> str:
         fixes += [f'"{defect.patch}" ({", ".join(places[defect.patch])})'] if defect.patch else []
         symptom, flags, affected, kernels = _cells(defect)
         lines += [f"- **{symptom}**", f"  - Flags: {flags}", f"  - Affected: {affected}", f"  - Kernels: {kernels}"]
-        lines.append(f"  - Fix: {'; '.join(fixes) or 'none'}\n")
+        lines.append(f"  - Fix: {'; '.join(fixes) or defect.remedy or 'none'}\n")
     return "\n".join(lines)
 
 
@@ -130,9 +143,9 @@ def readme_table(repository: Path) -> str:
     groups = list(dict.fromkeys(defect.group for defect in KNOWN_DEFECTS))[:README_GROUPS]
     for defect in KNOWN_DEFECTS:
         if defect.group in groups and defect.effect != "document":
-            fix = ", ".join(places.get(defect.patch, [])) or ("upstream" if defect.fixed else "none")
+            fix = ", ".join(places.get(defect.patch, [])) or ("upstream" if defect.fixed or defect.remedy else "none")
             lines.append(f"| {' | '.join([*_cells(defect), fix])} |")
-    return "\n".join([*lines, ""])
+    return "\n".join(lines)
 
 
 def generated_files(repository: Path) -> dict[Path, str]:
@@ -149,7 +162,8 @@ def _cells(defect: Defect) -> tuple[str, str, str, str]:
     kernels = f"{defect.since} and later"
     if defect.also:
         kernels += f", {', '.join(defect.also)} and later in the same stable series"
-    kernels += f"; fixed in {defect.fixed_in}" if defect.fixed else f"; not fixed up to {NEWEST_CHECKED}"
+    unfixed = defect.remedy or f"not fixed up to {NEWEST_CHECKED}"
+    kernels += f"; fixed in {defect.fixed_in}" if defect.fixed else f"; {unfixed}"
     return defect.symptom[:1].upper() + defect.symptom[1:], flags, defect.affected, kernels
 
 

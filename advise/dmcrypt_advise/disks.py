@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from .system import System
 
-VIRTUAL = ("vd", "xvd")  # the hypervisor may report any value as "rotational"
-HYPERVISORS = ("VMware", "QEMU", "VBOX", "Msft")  # vendors of SCSI disks
+# Disks of a hypervisor, which may report any value as "rotational": by name, and by words in vendor and model.
+VIRTUAL = ("vd", "xvd")
+HYPERVISORS = re.compile(
+    r"virtual|vmware|qemu|vbox|\bmsft\b|persistentdisk|nvme_card-pd|elastic block|\bvdisk\b|bhyve|parallels|\bxen", re.I
+)
 MEMORY = ("ram", "zram", "null_blk", "nullb", "pmem")
 
 
@@ -23,12 +27,12 @@ class Disk:
     polled: bool
     zoned: bool
     transport: str
-    vendor: str = ""
+    model: str = ""
 
     @property
     def virtual(self) -> bool:
         """True for a disk of a hypervisor."""
-        return self.name.startswith(VIRTUAL) or self.vendor in HYPERVISORS
+        return self.name.startswith(VIRTUAL) or bool(HYPERVISORS.search(self.model))
 
     @property
     def unreliable(self) -> str:
@@ -50,7 +54,7 @@ def devices_below(system: System, name: str) -> list[str]:
         return slaves
     if name in (disks := system.names("/sys/block")):
         return []
-    return [disk for disk in disks if name in system.names(f"/sys/block/{disk}")]
+    return [disk for disk in disks if system.exists(f"/sys/block/{disk}/{name}")]
 
 
 def disks_below(system: System, name: str) -> tuple[Disk, ...]:
@@ -67,7 +71,7 @@ def disks_below(system: System, name: str) -> tuple[Disk, ...]:
             bottom += [] if further else [one]
     output = system.ask(("lsblk", "--nodeps", "--noheadings", "--output", "NAME,TRAN"), "transport of the disks")
     transports = dict(words for line in (output or "").splitlines() if len(words := line.split()) == 2)
-    return tuple(read_disk(system, disk, transports.get(disk, "")) for disk in bottom)
+    return tuple(read_disk(system, disk, transports.get(disk.replace("!", "/"), "")) for disk in bottom)
 
 
 def read_disk(system: System, name: str, transport: str = "") -> Disk:
@@ -86,7 +90,7 @@ def read_disk(system: System, name: str, transport: str = "") -> Disk:
         polled=system.word(f"{queue}/io_poll") == "1",
         zoned=zoned not in ("", "none"),
         transport=transport,
-        vendor=system.word(f"/sys/block/{name}/device/vendor"),
+        model=" ".join(system.word(f"/sys/block/{name}/device/{file}") for file in ("vendor", "model")),
     )
 
 
@@ -104,18 +108,29 @@ def holds_lvm(system: System, node: str) -> bool:
     return any(system.word(f"/sys/block/{each}/dm/uuid").startswith("LVM-") for each in devices_above(system, node))
 
 
-def used_for(system: System, node: str, name: str) -> str:
-    """The use of a mapping: a mount point or swap of the mapping or of a device above it; "" if none is found."""
+def uses(system: System, node: str, name: str) -> list[tuple[str, str, str]]:
+    """The mount points of a mapping and of the devices above it, with file system and volume; swap is one, too."""
     tops = [each for each in devices_above(system, node) if not system.names(f"/sys/block/{each}/holders")]
     swaps = {line.split()[0] for line in (system.read("/proc/swaps") or "").splitlines() if line.strip()}
     mounts = [line.split() for line in (system.read("/proc/self/mounts") or "").splitlines() if line.count(" ") > 2]
+    found = []
     for top in tops:
         label = system.word(f"/sys/block/{top}/dm/name") or name
-        devices = {f"/dev/mapper/{label}", f"/dev/{top}"}
-        if devices & swaps:
-            return "swap"
-        places = [(place, kind) for device, place, kind, *_ in mounts if device in devices]
-        if places:
-            place, kind = min(places, key=lambda it: len(it[0]))
-            return f"{place} ({kind})" + (f" on {label}" if top != node else "")
+        devices = {f"/dev/mapper/{label}", f"/dev/{top.replace('!', '/')}"}
+        volume = label if top != node else ""
+        found += [("swap", "", volume)] if devices & swaps else []
+        places = [(place, kind, volume) for device, place, kind, *_ in mounts if device in devices]
+        found += sorted(places, key=lambda it: len(it[0]))
+    return found
+
+
+def used_for(system: System, node: str, name: str) -> str:
+    """The first use of a mapping, for the screen; "" if none is found."""
+    for place, kind, volume in uses(system, node, name):
+        return place if not kind else f"{place} ({kind})" + (f" on {volume}" if volume else "")
     return ""
+
+
+def holds_root(system: System, node: str, name: str) -> bool:
+    """True if the system starts from a mapping, so that the initramfs must open it."""
+    return any(place in ("/", "/usr", "/sysroot") for place, _, _ in uses(system, node, name))

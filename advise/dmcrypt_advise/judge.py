@@ -1,4 +1,7 @@
-"""Judge the facts: a verdict for each mapping, with reasons. This module reads no file and runs no program."""
+"""Judge the facts: a verdict for each mapping, with reasons. This module reads no file and runs no program.
+
+Commands in its texts are without `sudo`, and name this program dmcrypt-advise: the screen completes them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ SET, TAKE_BACK, FIX_FIRST = "set", "take back", "get a kernel fix first"
 LEAVE, DONE, CANNOT_TELL = "leave", "nothing to do", "cannot tell"
 BIG = 4096  # bytes of the sectors inside today's disks
 MOST_ARGUMENTS = 10
-SETS_FLAGS_ITSELF = re.compile(r"[-.](cachyos|zen|liquorix|lqx)")
+UPSTREAM = re.compile(r"\d+\.\d+\.\d+(-rc\d+)?\+?")
+SETS_FLAGS_ITSELF = re.compile(r"[-.](cachyos|zen|liquorix|lqx|xanmod|tkg)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -26,8 +30,9 @@ class Verdict:
 
     `refused`: flags that a defect of this kernel forbids, with the reason; `doubted`: flags that a defect would forbid
     if the distribution has not fixed it; `in_doubt`: one of those is active. `conflicts`: differences between table,
-    header, crypttab, command line and initramfs. `sectors`: notes on the sector size; `larger`: advise larger ones.
-    `only_store`: the flags to set are active already.
+    header, crypttab, command line and initramfs. `notes`: what else is to know about this kernel.
+    `sectors`: notes on the sector size; `larger`: advise larger ones.
+    `headline`: what to do, in a sentence.
     """
 
     name: str
@@ -37,31 +42,13 @@ class Verdict:
     refused: dict[str, str] = field(default_factory=dict)
     doubted: dict[str, str] = field(default_factory=dict)
     conflicts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     sectors: tuple[str, ...] = ()
     in_doubt: bool = False
     larger: bool = False
-    only_store: bool = False
     do: tuple[str, ...] = ()
     undo: tuple[str, ...] = ()
-
-    @property
-    def headline(self) -> str:
-        """The verdict in one line."""
-        flags = planning.flag_names(self.flags)
-        parts = {
-            SET: [f"store {flags} for the next boot" if self.only_store else f"set {flags}"],
-            TAKE_BACK: [f"remove {flags}, or get a kernel fix"],
-            LEAVE: [],
-            DONE: [],
-        }.get(self.advice, [self.advice])
-        for others, text in ((self.refused, FIX_FIRST), (self.doubted, CANNOT_TELL)):
-            if others and self.advice in (SET, DONE, LEAVE):
-                parts.append(f"{planning.option_list(frozenset(others))}: {text}")
-        if self.conflicts and self.advice in (LEAVE, DONE):
-            parts.append("resolve the conflict")
-        if self.larger:
-            parts.append(f"use sectors of {BIG}")
-        return "; ".join(parts) or {LEAVE: "leave it as it is", DONE: DONE}[self.advice]
+    headline: str = ""
 
     @property
     def status(self) -> int:
@@ -73,7 +60,11 @@ class Verdict:
 
 def judge(facts: Facts) -> tuple[Verdict, ...]:
     """A verdict for each mapping."""
-    return tuple(_judge(found, facts) for found in facts.mappings)
+    verdicts = [_judge(found, facts) for found in facts.mappings]
+    return tuple(
+        replace(verdict, headline=_headline(found, verdict, forced_flags(found, facts)))
+        for found, verdict in zip(facts.mappings, verdicts, strict=True)
+    )
 
 
 def find_mapping(facts: Facts, name: str) -> tuple[MappingFacts, Verdict]:
@@ -112,6 +103,9 @@ def hindrance(found: MappingFacts) -> tuple[str, str] | None:
         text = f"the LUKS2 header has entries that this program does not handle: {stored.unknown}"
         return LEAVE, f"{text}; finish a reencryption that is under way, or change the flags with cryptsetup"
     if mapping.kind == "LUKS2" and stored.header is None:
+        if stored.detached:
+            text = f"its LUKS2 header is not on the volume ({stored.detached}), and this program does not read it"
+            return CANNOT_TELL, text
         return CANNOT_TELL, "its LUKS2 header could not be read; the header may be detached (--header)"
     if not found.disks:
         return CANNOT_TELL, "/sys does not show the disk below it"
@@ -119,12 +113,30 @@ def hindrance(found: MappingFacts) -> tuple[str, str] | None:
 
 
 def forced_flags(found: MappingFacts, facts: Facts) -> frozenset[str]:
-    """The flags that the kernel sets by itself: one on zoned disks, both always in the kernels of SETS_FLAGS_ITSELF."""
+    """The flags that the kernel sets by itself: one on zoned disks, and both always in some kernels.
+
+    Such a kernel is known by its name, or because both flags are active although the program that opens the volume is
+    known and nothing asks for them. In a kernel of a distribution, and in one without a name of its own, somebody is
+    more likely to have set them by hand.
+    """
     flags = {WRITE} if any(disk.zoned for disk in found.disks) else set()
-    not_stored = (found.mapping.active or frozenset()) - found.stored.anywhere
-    if SETS_FLAGS_ITSELF.search(facts.kernel.release) and not_stored >= set(FLAGS):
+    release = facts.kernel.release
+    derived = found.stored.opening.known and not facts.kernel.distribution and not UPSTREAM.fullmatch(release)
+    if _unasked(found) and (derived or SETS_FLAGS_ITSELF.search(release)):
         flags.update(FLAGS)
     return frozenset(flags)
+
+
+def _forced_reason(forced: frozenset[str], facts: Facts) -> list[str]:
+    text = f"the kernel sets {planning.flag_names(forced)} by itself"
+    if forced == frozenset(FLAGS) and not SETS_FLAGS_ITSELF.search(facts.kernel.release):
+        text += ": nothing else asks for them; if somebody has set them by hand, the next boot loses them"
+    return [text] if forced else []
+
+
+def _unasked(found: MappingFacts) -> bool:
+    """True if both flags are active, and nothing stored asks for them."""
+    return (found.mapping.active or frozenset()) - found.stored.anywhere >= set(FLAGS)
 
 
 def _judge(found: MappingFacts, facts: Facts) -> Verdict:
@@ -133,8 +145,9 @@ def _judge(found: MappingFacts, facts: Facts) -> Verdict:
     if early := cannot_judge(found, facts):
         return Verdict(name, early[0], reasons=early[1:])
     hindered = hindrance(found)
-    reasons, good = ([], frozenset[str]()) if hindered else _medium(found)
-    reasons += [f"the kernel sets {planning.flag_names(forced)} by itself"] if forced else []
+    medium, good = ([], frozenset[str]()) if hindered else _medium(found)
+    reasons = _forced_reason(forced, facts)
+    reasons += planning.outdated_programs(found)
     refused: dict[str, str] = {}
     doubted: dict[str, str] = {}
     applying = _defects(found, facts)
@@ -142,12 +155,13 @@ def _judge(found: MappingFacts, facts: Facts) -> Verdict:
         if defect.effect == "stop" and flag in good | present:
             later = facts.kernel.version < defects.version_numbers(defect.since)
             unsure = not facts.kernel.exact and (defect.fixed or later)
-            unsure = unsure or (found.driver is None and "async" in defect.takes)
+            unknown = found.driver is None or found.driver.kind == ciphers.UNSURE
+            unsure = unsure or (unknown and "async" in defect.takes)
             (doubted if unsure else refused).setdefault(flag, text)
         elif defect.effect == "useless" and flag in good:
             good -= {flag}
             reasons.append(text)
-    if found.driver and found.driver.plain and READ in good:
+    if found.driver and found.driver.slow and READ in good:
         good -= {READ}
         text = f"{found.driver.name} uses no instructions of the CPU for this cipher"
         reasons.append(f"{READ}: {text}: decryption in a softirq would block the CPU for long")
@@ -158,7 +172,11 @@ def _judge(found: MappingFacts, facts: Facts) -> Verdict:
     in_doubt = bool(doubted.keys() & active)
     if hindered:
         advice, text = FIX_FIRST if refused else hindered[0], hindered[1]
-        return Verdict(name, advice, frozenset(), (*reasons, text), refused, doubted, in_doubt=in_doubt)
+        notes = [f"to see if the flags help on this disk: {_measure(found)}"] if found.stored.detached else []
+        reasons.append(text)
+        return Verdict(
+            name, advice, frozenset(), tuple(reasons), refused, doubted, notes=tuple(notes), in_doubt=in_doubt
+        )
     flags, advice = good - refused.keys() - doubted.keys() - forced, SET
     notes = [text for defect, flag, text in applying if defect.effect == "note" and (not flag or flag in flags)]
     if unsafe := frozenset(refused) & present - forced:
@@ -167,28 +185,100 @@ def _judge(found: MappingFacts, facts: Facts) -> Verdict:
         advice = FIX_FIRST if (good | forced) & refused.keys() else CANNOT_TELL if good & doubted.keys() else LEAVE
     elif flags <= active & found.stored.next_boot:
         flags, advice = frozenset(), DONE
+    if advice in (SET, DONE):
+        text = "one thread with several large requests in flight was up to twice as fast without the flags in this"
+        text += " project's measurements: if copies of large files matter most here, measure and follow the verdict"
+        notes.insert(0, f"{text}: {_measure(found)}")
     sectors, larger = _sectors(found)
-    verdict = Verdict(name, advice, flags, (*reasons, *notes), refused, doubted, _conflicts(found, forced), sectors)
-    only_store = advice == SET and flags <= active
-    return _with_commands(found, replace(verdict, in_doubt=in_doubt, larger=larger, only_store=only_store))
+    reasons = reasons if advice == FIX_FIRST else [*medium, *reasons]
+    verdict = Verdict(
+        name, advice, flags, tuple(reasons), refused, doubted, _conflicts(found, forced), tuple(notes), sectors
+    )
+    return _with_commands(found, replace(verdict, in_doubt=in_doubt, larger=larger))
+
+
+def _headline(found: MappingFacts, verdict: Verdict, forced: frozenset[str]) -> str:
+    """The verdict as a sentence that says what to do."""
+    active, advice, names = found.mapping.active or frozenset(), verdict.advice, planning.flag_names
+    parts = []
+    if advice == SET:
+        parts.append(_to_set(found, verdict.flags))
+    elif advice == TAKE_BACK:
+        parts.append(f"Remove {names(verdict.flags)}, until a kernel without the defect runs")
+    elif advice == DONE:
+        kept = active & frozenset(FLAGS)
+        parts.append(f"Keep {names(kept)}, active and stored" if kept else "Leave it as it is")
+    elif advice == FIX_FIRST and forced:
+        parts.append(f"Use another kernel: this one sets {names(forced)} by itself, and a defect makes that unsafe")
+    elif advice == FIX_FIRST:
+        parts.append(_refusal(verdict).capitalize())
+    elif advice == CANNOT_TELL and verdict.doubted:
+        parts.append(f"{names(frozenset(verdict.doubted))}: cannot tell, look for the fix named below".capitalize())
+    elif advice == CANNOT_TELL:
+        parts.append(f"Cannot tell: {verdict.reasons[-1]}")
+    else:
+        parts.append(f"Leave it as it is: the kernel sets {names(forced)} by itself" if forced else "Leave it as it is")
+    if advice in (SET, DONE, LEAVE):
+        parts += [_refusal(verdict)] if verdict.refused else []
+        unsure = f"{names(frozenset(verdict.doubted))}: cannot tell, unsafe without the fix named below"
+        parts += [unsure] if verdict.doubted else []
+    if verdict.conflicts and advice in (LEAVE, DONE):
+        parts.append("resolve the conflict below")
+    if verdict.larger:
+        parts.append(f"use sectors of {BIG} bytes if the layers above support them")
+    return "; ".join(parts) + "."
+
+
+def _refusal(verdict: Verdict) -> str:
+    both = len(verdict.refused) > 1
+    return "set neither flag on this kernel" if both else f"do not set {next(iter(verdict.refused))} on this kernel"
+
+
+def _to_set(found: MappingFacts, flags: frozenset[str]) -> str:
+    """The advice to set flags, and the place that stores them. Flags that are active already are only stored."""
+    stored, names = found.stored, planning.flag_names
+    missing = flags - (found.mapping.active or frozenset())
+    new = planning.changed_state(found, add=flags)
+    opener, place = stored.opening.opener, "in the LUKS2 header" if new.header is not None else ""
+    if not place and all(map(opener.spelled, flags)):
+        by_line = f"in {stored.file}" if new.crypttab is not None else ""
+        place = "on the kernel command line" if stored.command_line is not None else by_line
+    if planning.is_too_old(found):
+        return f"Install a newer cryptsetup, then set {names(flags)}"
+    if flags <= stored.next_boot:
+        return f"Set {names(missing)}; the next boot does so in any case"
+    if not place and opener.name and planning.can_refresh(found):
+        text = f"{opener.name} cannot set {names(flags)} at the next boot"
+        return f"Set {names(missing)}; {text}" if missing else f"Another boot loses them: {text}"
+    if not place:
+        return f"Set {names(flags)} in the program that opens the volume"
+    if not planning.can_refresh(found):
+        return f"Store {names(flags)} {place}, and open the volume again"
+    them = "it" if len(flags) == 1 else "them" if missing == flags else names(flags)
+    return f"Set {names(missing)} and store {them} {place}" if missing else f"Store {names(flags)} {place}"
 
 
 def _medium(found: MappingFacts) -> tuple[list[str], frozenset[str]]:
     """The reasons that the disks give, and the flags that help on them."""
-    disks = found.disks
-    reasons = []
+    disks, reasons = found.disks, []
     for disk in disks:
         if disk.rotational and disk.unreliable:
             text = f"{disk.name} is {disk.unreliable} and says that it rotates, as flash often does there"
-            reasons.append(f"{text}: if you know that it is flash, measure: --measure {found.mapping.name}")
+            reasons.append(f"{text}: if you know that it is flash, measure: {_measure(found)}")
         elif disk.rotational:
             text = f"{disk.name} rotates: users report that the flags slow large reads on such disks"
-            reasons.append(f"{text}; this project did not measure it")
+            reasons.append(f"{text} (not measured by this project): do not set them")
     if reasons:
         return reasons, frozenset()
     verb = "do" if len(disks) > 1 else "does"
     names = ", ".join(disk.name for disk in disks)
-    return [f"{names} {verb} not rotate: the worker threads cost more time there than they save"], frozenset(FLAGS)
+    text = f"{names} {verb} not rotate: for most loads the worker threads cost more time there than they save"
+    return [text], frozenset(FLAGS)
+
+
+def _measure(found: MappingFacts) -> str:
+    """The command that measures the flags on the disk of a mapping."""
+    return f"dmcrypt-advise --measure {found.mapping.name}"
 
 
 def _traits(found: MappingFacts, facts: Facts) -> frozenset[str]:
@@ -197,7 +287,8 @@ def _traits(found: MappingFacts, facts: Facts) -> frozenset[str]:
     generators = {ciphers.iv_generator(segment.cipher) for segment in segments}
     most = max(len({*segment.arguments, *FLAGS}) for segment in segments)
     traits = {
-        "async": found.driver is None or found.driver.kind == ciphers.ASYNC,
+        "async": found.driver is None or found.driver.kind in (ciphers.ASYNC, ciphers.UNSURE),
+        "sleeps": bool(found.driver and found.driver.sleeps(facts.kernel.version)),
         "eboiv": bool(generators & {"eboiv", "elephant"}),
         "elephant": "elephant" in generators,
         "integrity": any(segment.integrity for segment in segments),
@@ -213,20 +304,49 @@ def _traits(found: MappingFacts, facts: Facts) -> frozenset[str]:
 def _defects(found: MappingFacts, facts: Facts) -> list[tuple[Defect, str, str]]:
     """The defects of this kernel that affect a mapping, one row for each flag ("": no flag), with the text for it."""
     traits = _traits(found, facts)
-    version, exact = facts.kernel.version, facts.kernel.exact
     return [
         (it, FLAG_NAMES.get(flag, ""), f"{it.title}; {_fix(it, facts)}")
-        for it in defects.KNOWN_DEFECTS
-        if it.effect != "document" and traits.issuperset(it.takes) and defects.is_affected(it, version, exact)
+        for it in _kernel_defects(facts)
+        if traits.issuperset(it.takes)
         for flag in it.flags or ("",)
     ]
 
 
+def _kernel_defects(facts: Facts) -> list[Defect]:
+    """The defects of this kernel that affect some mappings."""
+    version, exact, module = facts.kernel.version, facts.kernel.exact, facts.kernel.module
+    return [
+        it
+        for it in defects.KNOWN_DEFECTS
+        if it.effect != "document" and defects.is_affected(it, version, exact)
+        if not (module and defects.is_patched(it, version))
+    ]
+
+
+def kernel_defects(facts: Facts) -> list[str]:
+    """A line for each known defect of this kernel, for a machine without an open mapping."""
+    lines = []
+    for it in _kernel_defects(facts):
+        patched = f"patched for {', '.join(it.series)}" if it.series else it.remedy or "no fix"
+        fix = f"fixed in {it.fixed_in}"
+        lines.append(f"{it.title} ({it.affected}); {fix if it.fixed else patched}")
+    return lines
+
+
 def _fix(defect: Defect, facts: Facts) -> str:
     """The versions or the patch with the fix, and the text to look for in a distribution's changelog."""
+    series = ", ".join(defect.series)
+    if defect.remedy:
+        return defect.remedy
+    if not defect.fixed and facts.kernel.module:
+        return f"this project fixes it for Linux {series} only" if series else "this project has no fix"
     if not defect.fixed:
         text = f"no Linux up to {defects.NEWEST_CHECKED} has a fix"
-        return f'{text}: the patch "{defect.patch}" of this project fixes it' if defect.patch else text
+        if not series:
+            return f"{text}, and this project has none"
+        if (own := ".".join(map(str, facts.kernel.version[:2]))) not in defect.series:
+            return f'{text}; this project has one for Linux {series}: the patch "{defect.patch}"'
+        return f'{text}; this project has one for {own}: the patch "{defect.patch}", also in the package dmcrypt-dkms'
     text = f"fixed in {defect.fixed_in}"
     if facts.kernel.distribution and (title := (defect.commits or ("",))[0].partition(" ")[2]):
         text += f'; the kernel of a distribution may have it too: look for "{title}" in its changelog'
@@ -239,16 +359,18 @@ def _conflicts(found: MappingFacts, forced: frozenset[str]) -> tuple[str, ...]:
     texts = []
     if lost := active - stored.next_boot - forced:
         text = "stored nowhere for the next boot"
-        if not stored.opener_known:
+        if not stored.opening.known:
             text = "not found in header, crypttab or kernel command line; the flags may be lost at the next boot"
+            text += f", unless {stored.opening.opener.name} sets them" if stored.opening.opener.name else ""
         texts.append(f"active now, but {text}: {names(lost)}")
     if coming := stored.next_boot - active:
         texts.append(f"stored, but not active now: {names(coming)}")
-    tab = stored.line.table_options if stored.line else frozenset()
+    texts += stored.opening.ignored
+    tab = stored.crypttab or frozenset()
     if stored.in_image is not None and stored.in_image != tab:
         text = f"the initramfs has {names(stored.in_image)}, {stored.file} has {names(tab)}"
         texts.append(f"{text}: {planning.rebuild_command(found)}")
-    if stored.command_line is not None and stored.line and stored.command_line != tab:
+    if stored.command_line is not None and stored.line and not tab <= stored.next_boot:
         text = f"the kernel command line ({names(stored.command_line)}) has precedence over {stored.file}"
         texts.append(f"{text} ({names(tab)})")
     return tuple(texts)
@@ -270,8 +392,8 @@ def _sectors(found: MappingFacts) -> tuple[tuple[str, ...], bool]:
         return (text, "but it holds LVM, which fails on larger sectors than those that it was created on"), False
     return (
         text,
-        f"the layers above must support it: file systems need blocks of {BIG} (XFS: also sectors); partition tables"
-        " and disks of virtual machines that were created on sectors of 512 fail",
+        f"the layers above must support it: file systems need blocks of {BIG} (XFS: also sectors; ZFS: an ashift of 12"
+        " or more); partition tables and disks of virtual machines that were created on sectors of 512 fail",
         "make a backup, then, while the volume is open:\n"
         f"cryptsetup reencrypt --sector-size {BIG} --active-name {name}",
     ), True
@@ -292,7 +414,7 @@ def _with_commands(found: MappingFacts, verdict: Verdict) -> Verdict:
         reasons.append(
             "no header and no line of crypttab stores options of the mapping: find the program that opens it"
         )
-    if not planning.can_refresh(found):
+    if found.mapping.kind not in planning.REFRESHABLE:
         reasons.append(f"{found.mapping.kind or 'it'} cannot be refreshed: it changes when it is opened again")
     do = planning.commands(found, old, new, verdict.flags)
     return replace(verdict, do=do, undo=undo, reasons=tuple(reasons))

@@ -91,12 +91,13 @@ def open_mappings(system: System) -> list[Mapping]:
     """The open dm-crypt mappings: from /sys, which every user may read, and from their tables."""
     if not (nodes := [node for node in system.names("/sys/block") if node.startswith("dm-")]):
         return []
-    tables = parse_table(system.ask(("dmsetup", "table", "--target", "crypt"), "tables") or "")
+    output = system.ask(("dmsetup", "table", "--target", "crypt"), "tables")
+    tables = parse_table(output or "")
     found = []
     for node in nodes:
         name = system.word(f"/sys/block/{node}/dm/name")
         kind, uuid = parse_uuid(system.word(f"/sys/block/{node}/dm/uuid"))
-        if kind or name in tables:
+        if name in tables or (kind and output is None):  # others have no dm-crypt, such as LUKS2 with OPAL alone
             found.append(Mapping(name, node, kind, uuid, tables.get(name, ())))
     return found
 

@@ -1,53 +1,88 @@
-"""Measure the default path against each flag on this machine; the open mapping stays in use, its disk is only read.
+"""Measure reads through the default path and with each flag; the open mapping stays in use, its disk is only read.
 
-A second mapping of the same device, read-only and with a random key, has the same cipher and sectors: it decrypts to
-noise at the same cost. Writes go to a RAM disk. The two mappings alternate, and each round compares its own two values.
+Further mappings of the same device, read-only and with a random key, have the same cipher and sectors: they decrypt to
+noise at the same cost. All variants alternate, and each round compares its own values. Writes are not measured.
 """
 
 from __future__ import annotations
 
+import itertools
+import json
 import mmap
 import os
+import platform
 import random
+import re
 import signal
 import statistics
 import subprocess
-import threading
+import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from . import judge, looking
 from .errors import AdviseError
 from .looking import Facts, MappingFacts
-from .mappings import FLAGS, READ, WRITE
+from .mappings import FLAGS, READ, WRITE, Segment
 from .system import System
 
 ROUNDS = 9
 LEFT_OUT = 1  # rounds at each end; the others enclose the true median with a probability of 96 % (binomial, 9 rounds)
-RAM_MIB = 64
-RAM_DISK = Path("/dev/ram0")
-ATTEMPTS, PAUSE = 20, 0.25  # to remove the RAM disk; seconds in between
+LEAST = 0.02  # smaller differences count as none: 12 loads are compared, and 4 % of the intervals miss the median
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GIB = 1 << 30
-HEAD = f"{'without, with flag':20} {'MiB/s':>13} {'ratio (96 %)':>17} {'99 % in µs':>13} {'CPU s/GiB':>11}"
+RAW, DEFAULT, BOTH = "raw", "default", "both"
+VARIANTS: dict[str, tuple[str, ...]] = {DEFAULT: (), READ: (READ,), WRITE: (WRITE,), BOTH: FLAGS}
+COLUMNS = {READ: "no_read", WRITE: "no_write", BOTH: "both flags"}
+CPUS = "/sys/devices/system/cpu"
+CLEAR = 2  # loads with a difference that decide: a single one of 12 may be noise
+WIDE = 0.3  # intervals that show other work on the machine, as a share of the ratio
+INTRODUCTION = """\
+Reads in MiB/s: the device below the mapping, and dm-crypt's default path. The
+other columns are the throughput with the flags, divided by that of the default
+path, and the interval that holds the true median (96 %). A load is the size of
+a request, the order, and the requests in flight."""
 
 
 @dataclass(frozen=True)
-class Workload:
-    """Reads or writes, depending on the flag, of `block` bytes by `workers` threads."""
+class Load:
+    """Reads of `block` bytes, one after the other or at random places, by `in_flight` processes at once."""
 
-    name: str
-    flag: str
+    order: str
     block: int
-    workers: int
+    in_flight: int
+
+    @property
+    def name(self) -> str:
+        """The load for the screen."""
+        size = f"{self.block >> 10}k" if self.block < 1 << 20 else f"{self.block >> 20}M"
+        return f"{size} {self.order}, {self.in_flight}"
+
+
+LOADS = tuple(
+    Load(order, block, in_flight)
+    for order in ("random", "sequential")
+    for block in (4 << 10, 64 << 10, 1 << 20)
+    for in_flight in (1, 8)
+)
 
 
 @dataclass(frozen=True)
-class Throughput:
+class Target:
+    """A range of a block device, in bytes."""
+
+    path: str
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Sample:
     """`rate` in MiB/s, 99th percentile (`tail`) of a request in µs, CPU seconds of the machine per GiB."""
 
     rate: float
@@ -55,36 +90,52 @@ class Throughput:
     cpu: float
 
 
-WORKLOADS = (
-    Workload("4k reads", READ, 4096, 1),
-    Workload("1M reads, 4 at once", READ, 1 << 20, 4),
-    Workload("4k writes", WRITE, 4096, 1),
-    Workload("1M writes, 4 at once", WRITE, 1 << 20, 4),
-)
+@dataclass(frozen=True)
+class Comparison:
+    """The throughput of a variant divided by that of the default path: median, and the interval that holds it."""
+
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def faster(self) -> bool:
+        """True if the difference is outside of the noise."""
+        return self.low > 1 and self.ratio >= 1 + LEAST
+
+    @property
+    def slower(self) -> bool:
+        """True if the difference is outside of the noise."""
+        return self.high < 1 and self.ratio <= 1 - LEAST
 
 
-def compare_flags(system: System, name: str, seconds: float, say: Callable[[str], None]) -> None:
-    """Measure for about `seconds` and print the result of each workload. Removes everything that it created.
+Rounds = Mapping[str, Sequence[Sample]]  # by variant; one sample for each round
 
-    Raises AdviseError if measuring is impossible (no such mapping, no table, integrity tags) or unsafe on this kernel.
+
+def measure(system: System, name: str, seconds: float, say: Callable[[str], None]) -> dict[str, object]:
+    """Measure for about `seconds`, print a table and a verdict, and return both with the machine, for JSON.
+
+    Removes everything that it created. Raises AdviseError if measuring is impossible (no such mapping, no table,
+    integrity tags) or unsafe on this kernel.
     """
-    found, flags = _to_measure(looking.look(system), name)
+    facts = looking.look(system)
+    found, variants = _to_measure(facts, name)
+    unsafe = [flag for flag in FLAGS if flag not in variants]
     before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
     try:
         with ExitStack() as stack:
-            for flag in set(FLAGS) - set(flags):
-                say(f"{flag} is not measured: it is unsafe on this kernel")
-            devices = _devices(stack, found, flags, say)
-            loads = [load for load in WORKLOADS if load.flag in devices]
-            if devices:
-                say(HEAD)
-            for load in loads:
-                length = seconds / (2 * ROUNDS * len(loads))
+            targets = _targets(stack, system, found, variants)
+            say("\n".join([INTRODUCTION, *(f"{flag} is not measured: it is unsafe on this kernel" for flag in unsafe)]))
+            say("\n" + head(variants))
+            length, results = seconds / (ROUNDS * len(LOADS) * len(targets)), {}
+            for load in LOADS:
                 with _interruptible():
-                    rounds = [_round(devices[load.flag], load, length, number) for number in range(ROUNDS)]
-                say(result_line(load, rounds))
+                    results[load] = _rounds(targets, load, length)
+                say(row(load, results[load]))
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    say("\n" + textwrap.fill(sentence := verdict(results), 80))
+    return document(facts, found, results, sentence)
 
 
 @contextmanager
@@ -98,70 +149,49 @@ def _interruptible() -> Iterator[None]:
 
 
 def _to_measure(facts: Facts, name: str) -> tuple[MappingFacts, list[str]]:
-    """The mapping, and the flags that are safe to try."""
-    found, verdict = judge.find_mapping(facts, name)
+    """The mapping, and the variants that are safe to try."""
+    found, judged = judge.find_mapping(facts, name)
     if judge.cannot_judge(found, facts):
-        raise AdviseError("\n    ".join([f"{name}: cannot be measured", *verdict.reasons]))
+        raise AdviseError("\n    ".join([f"{name}: cannot be measured", *judged.reasons]))
     if found.mapping.segments[0].integrity:
         raise AdviseError(f"{name}: cannot be measured: a second mapping would change the integrity tags")
     unsafe = judge.unsafe_flags(found, facts)
-    if flags := [flag for flag in FLAGS if flag not in unsafe]:
-        return found, flags
-    raise AdviseError("\n    ".join([f"{name}: both flags are unsafe on this kernel", *dict.fromkeys(unsafe.values())]))
+    if set(FLAGS) <= unsafe.keys():
+        why = dict.fromkeys(unsafe.values())
+        raise AdviseError("\n    ".join([f"{name}: both flags are unsafe on this kernel", *why]))
+    return found, [variant for variant, flags in VARIANTS.items() if not unsafe.keys() & set(flags)]
 
 
-def _devices(
-    stack: ExitStack, found: MappingFacts, flags: Sequence[str], say: Callable[[str], None]
-) -> dict[str, tuple[str, str]]:
-    """Create for each flag a mapping without it and one with it."""
+def _targets(stack: ExitStack, system: System, found: MappingFacts, variants: Sequence[str]) -> dict[str, Target]:
+    """The device below the mapping, and a new mapping for each variant."""
     segment = found.mapping.segments[0]
-    sectors = [f"sector_size:{segment.sector_size}"] if segment.sector_size > 512 else []
+    size = segment.length * 512
+    if size < max(load.block for load in LOADS):
+        raise AdviseError(f"{found.mapping.name}: too small to be measured")
+    raw = Target(f"/dev/{system.path(f'/sys/dev/block/{segment.device}').resolve().name}", segment.offset * 512, size)
     key = os.urandom(segment.key_bits // 8).hex() or "-"
-    made = {}
-    for flag in flags:
-        device, length, offset = segment.device, segment.length, segment.offset
-        if flag == WRITE:
-            try:
-                device, length, offset = stack.enter_context(_ram_disk()), RAM_MIB * 2048, 0
-            except AdviseError as error:
-                say(f"{flag} is not measured: {error}")
-                continue
-        start = f"0 {length} crypt {segment.cipher} {key} 0 {device} {offset}"
-        one, other = (
-            stack.enter_context(_mapping(f"{start} {len(words)} {' '.join(words)}", read_only=flag == READ))
-            for words in (sectors, [*sectors, flag])
-        )
-        made[flag] = (one, other)
-    return made
+    targets = {RAW: raw}
+    for variant in variants:
+        path = stack.enter_context(_mapping(_table(segment, key, VARIANTS[variant])))
+        targets[variant] = Target(path, 0, size)
+    return targets
+
+
+def _table(segment: Segment, key: str, flags: Sequence[str]) -> str:
+    words = [*([f"sector_size:{segment.sector_size}"] if segment.sector_size > 512 else []), *flags]
+    start = f"0 {segment.length} crypt {segment.cipher} {key} 0 {segment.device} {segment.offset}"
+    return f"{start} {len(words)} {' '.join(words)}".strip()
 
 
 @contextmanager
-def _mapping(table: str, *, read_only: bool) -> Iterator[str]:
-    """Create a mapping. The table goes through a pipe, because every user may read command lines."""
+def _mapping(table: str) -> Iterator[str]:
+    """Create a read-only mapping. The table goes through a pipe, because every user may read command lines."""
     name = f"dmcrypt-advise-{os.getpid()}-{random.randrange(1 << 30)}"
-    _run(["dmsetup", "create", *(["--readonly"] if read_only else []), name], table)
+    _run(["dmsetup", "create", "--readonly", name], table)
     try:
         yield f"/dev/mapper/{name}"
     finally:
         _run(["dmsetup", "remove", "--retry", name])
-
-
-@contextmanager
-def _ram_disk() -> Iterator[str]:
-    if Path("/sys/module/brd").exists() or RAM_DISK.exists():
-        raise AdviseError("the RAM disk (module brd) is in use")
-    _run(["modprobe", "brd", "rd_nr=1", f"rd_size={RAM_MIB * 1024}"])
-    try:
-        yield str(RAM_DISK)
-    finally:
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                _run(["modprobe", "-r", "brd"])
-                break
-            except AdviseError:  # udev may still read the disk
-                if attempt == ATTEMPTS:
-                    raise
-                time.sleep(PAUSE)
 
 
 def _run(argv: Sequence[str], given: str = "") -> None:
@@ -172,46 +202,80 @@ def _run(argv: Sequence[str], given: str = "") -> None:
         raise AdviseError(f"{' '.join(argv)}: {why.strip()}") from error
 
 
-def _round(devices: tuple[str, str], load: Workload, seconds: float, number: int) -> tuple[Throughput, Throughput]:
-    """Measure both devices, in alternating order; returns the results without and with the flag."""
-    results = {device: _sample(device, load, seconds) for device in (devices if number % 2 == 0 else devices[::-1])}
-    return results[devices[0]], results[devices[1]]
+def _rounds(targets: Mapping[str, Target], load: Load, seconds: float) -> Rounds:
+    """Measure each target once a round; every second round runs backwards."""
+    results: dict[str, list[Sample]] = {variant: [] for variant in targets}
+    for number in range(ROUNDS):
+        for variant in list(targets)[:: 1 if number % 2 == 0 else -1]:
+            results[variant].append(_sample(targets[variant], load, seconds))
+    return results
 
 
-def _sample(device: str, load: Workload, seconds: float) -> Throughput:
-    """Run a workload on a device: each thread does one request after the other, at least one."""
-    handle = os.open(device, (os.O_WRONLY if load.flag == WRITE else os.O_RDONLY) | os.O_DIRECT)
-    request = os.pwritev if load.flag == WRITE else os.preadv
-    stop = threading.Event()
-
-    def work() -> list[int]:  # the times of the requests in ns
-        times: list[int] = []
-        with mmap.mmap(-1, load.block) as buffer:  # page-aligned, as direct I/O needs it
-            while not (times and stop.is_set()):
-                place = random.randrange(blocks) * load.block
-                start = time.perf_counter_ns()
-                request(handle, [buffer], place)
-                times.append(time.perf_counter_ns() - start)
-        return times
-
+def _sample(target: Target, load: Load, seconds: float) -> Sample:
+    """Run a load for `seconds`; each process does one request after the other, at least one."""
+    readers: dict[int, int] = {}  # process and the pipe with its results
+    used, times, rate = _cpu_seconds(), array("Q"), 0.0
     try:
-        if not (blocks := os.lseek(handle, 0, os.SEEK_END) // load.block):
-            raise AdviseError(f"the device is too small for blocks of {load.block} bytes")
-        used, begin = _cpu_seconds(), time.monotonic()
-        with ThreadPoolExecutor(load.workers) as pool:
-            try:
-                workers = [pool.submit(work) for _ in range(load.workers)]
-                wait(workers, seconds, FIRST_EXCEPTION)
-            finally:
-                stop.set()
-        times = sorted(it for worker in workers for it in worker.result())
-        took, used = time.monotonic() - begin, _cpu_seconds() - used
+        handle = os.open(target.path, os.O_RDONLY | os.O_DIRECT)
+        try:
+            begin, end = random.randrange(target.size // load.block), time.monotonic() + seconds
+            for number in range(load.in_flight):
+                _fork(readers, partial(_read_until, handle, target, load, begin + number, end))
+        finally:
+            os.close(handle)
+        for pipe in readers.values():
+            with os.fdopen(os.dup(pipe), "rb") as results:
+                got = array("Q", results.read())
+            took = got.pop() if got else 0
+            if not got:
+                raise AdviseError(f"{target.path}: {load.name}: a read failed")
+            times += got
+            rate += len(got) * load.block / 2**20 / (took / 1e9)
     except OSError as error:
-        raise AdviseError(f"{device}: {load.name}: {error.strerror}") from error
+        raise AdviseError(f"{target.path}: {load.name}: {error.strerror}") from error
     finally:
-        os.close(handle)
-    done = len(times) * load.block
-    return Throughput(done / 2**20 / took, times[len(times) * 99 // 100] / 1000, used * GIB / done)
+        for process, pipe in readers.items():
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            os.close(pipe)
+    ordered, done = sorted(times), len(times) * load.block
+    return Sample(rate, ordered[len(ordered) * 99 // 100] / 1000, (_cpu_seconds() - used) * GIB / done)
+
+
+def _fork(readers: dict[int, int], work: Callable[[], bytes]) -> None:
+    """Start a process that writes what `work` returns into a pipe, and add both to `readers`.
+
+    Signals wait meanwhile: the new process must not run the clean-up of this one.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
+    output, given = os.pipe()
+    if (process := os.fork()) == 0:
+        try:
+            for number in INTERRUPTS:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
+            with os.fdopen(given, "wb") as results:
+                results.write(work())
+        finally:
+            os._exit(0)
+    readers[process] = output
+    os.close(given)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _read_until(handle: int, target: Target, load: Load, begin: int, end: float) -> bytes:
+    """The time of each request in ns, and then the time of all."""
+    times, blocks = array("Q"), target.size // load.block
+    order = itertools.count(begin, load.in_flight)
+    first = time.perf_counter_ns()
+    with mmap.mmap(-1, load.block) as buffer:  # page-aligned, as direct I/O needs it
+        while not times or time.monotonic() < end:
+            place = (random.randrange(blocks) if load.order == "random" else next(order) % blocks) * load.block
+            start = time.perf_counter_ns()
+            os.preadv(handle, [buffer], target.offset + place)
+            times.append(time.perf_counter_ns() - start)
+    times.append(time.perf_counter_ns() - first)
+    return times.tobytes()
 
 
 def _cpu_seconds() -> float:
@@ -220,16 +284,101 @@ def _cpu_seconds() -> float:
     return sum(ticks[:3] + ticks[5:7]) / os.sysconf("SC_CLK_TCK")
 
 
-def result_line(load: Workload, rounds: Sequence[tuple[Throughput, Throughput]]) -> str:
-    """The result of a workload: throughput and its ratio, tails, CPU time; each without and with the flag."""
-    ratios = sorted(other.rate / one.rate for one, other in rounds)
-    ratio = statistics.median(ratios)
+def compare(rounds: Rounds, variant: str) -> Comparison:
+    """Compare a variant with the default path, round by round."""
+    pairs = zip(rounds[variant], rounds[DEFAULT], strict=True)
+    ratios = sorted(one.rate / default.rate for one, default in pairs)
     low, *_, high = ratios[LEFT_OUT : len(ratios) - LEFT_OUT]
-    verdict = "faster" if low > 1 else "slower" if high < 1 else "cannot tell"
-    rates, tails, cpus = (
-        [statistics.median(getattr(pair[which], field) for pair in rounds) for which in (0, 1)]
-        for field in ("rate", "tail", "cpu")
+    return Comparison(statistics.median(ratios), low, high)
+
+
+def head(variants: Sequence[str]) -> str:
+    """The first line of the table."""
+    return f"{'load':18}{'raw':>7}{'default':>8}" + "".join(f"{COLUMNS[it]:>15}" for it in variants if it in COLUMNS)
+
+
+def row(load: Load, rounds: Rounds) -> str:
+    """The line of a load."""
+    rates = [statistics.median(it.rate for it in rounds[variant]) for variant in (RAW, DEFAULT)]
+    cells = [compare(rounds, variant) for variant in rounds if variant in COLUMNS]
+    return f"{load.name:18}{rates[0]:7.0f}{rates[1]:8.0f}" + "".join(
+        f"{it.ratio:5.2f} {it.low:.2f}-{it.high:.2f}" for it in cells
     )
-    figures = f"{rates[0]:6.0f} {rates[1]:6.0f} {ratio:5.2f} ({low:.2f}-{high:.2f})"
-    figures += f" {tails[0]:6.0f} {tails[1]:6.0f} {cpus[0]:5.2f} {cpus[1]:5.2f}"
-    return f"{load.name:20} {figures}\n{'':20}        with {load.flag}: {verdict}"
+
+
+def verdict(results: Mapping[Load, Rounds]) -> str:
+    """The result in a sentence, about both flags if they could be measured together."""
+    rounds = next(iter(results.values()))
+    variant = next(it for it in (BOTH, READ, WRITE) if it in rounds)
+    name = "both flags" if variant == BOTH else variant
+    compared = {load.name: compare(some, variant) for load, some in results.items()}
+    faster = [load for load, it in compared.items() if it.faster]
+    slower = [load for load, it in compared.items() if it.slower]
+    cpus = [[it.cpu for some in results.values() for it in some[each]] for each in (variant, DEFAULT)]
+    cost = sum(cpus[0]) / sum(cpus[1]) if sum(cpus[1]) else 1.0
+    text = f"With {name}, reads were faster in {len(faster)} and slower in {len(slower)} of {len(compared)} loads"
+    text += f" ({'; '.join(slower)})" if slower else ""
+    text += f" and took {cost:.2f} times the CPU time"
+    gains, loses = len(faster) >= CLEAR, len(slower) >= CLEAR
+    advice = "do not set the flags" if loses else "the flags gain nothing that is outside of the noise"
+    if gains:
+        advice = "set the flags if your loads are like the faster ones" if slower else "set the flags"
+    text = f"{text}: {advice}. Writes were not measured."
+    if statistics.median((it.high - it.low) / it.ratio for it in compared.values()) > WIDE:
+        text += " The intervals are wide: measure again while the machine has no other work."
+    return text
+
+
+def document(facts: Facts, found: MappingFacts, results: Mapping[Load, Rounds], sentence: str) -> dict[str, object]:
+    """The results with hardware, kernel and cipher, without names of hosts and serial numbers."""
+    cpuinfo = Path("/proc/cpuinfo").read_text()
+    model = re.search(r"^(?:model name|cpu model|cpu)\s*: (.*)", cpuinfo, re.MULTILINE)
+    weaknesses = {path.name: path.read_text().strip() for path in sorted(Path(CPUS, "vulnerabilities").glob("*"))}
+    segment = found.mapping.segments[0]
+    return {
+        "program": "dmcrypt-advise --measure",
+        "format": 1,
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "machine": platform.machine(),
+        "cpu": {"model": model[1] if model else "", "count": os.cpu_count(), "mitigations": weaknesses},
+        "kernel": {
+            "release": facts.kernel.release,
+            "version": ".".join(map(str, facts.kernel.version)),
+            "dm_crypt": ".".join(map(str, facts.kernel.target)),
+            "patched_module": facts.kernel.module,
+        },
+        "cipher": {
+            "name": segment.cipher,
+            "key_bits": segment.key_bits,
+            "sector_size": segment.sector_size,
+            "driver": asdict(found.driver) if found.driver else None,
+        },
+        "disks": [asdict(disk) for disk in found.disks],
+        "rounds": ROUNDS,
+        "results": [
+            {**asdict(load), "variants": {variant: _figures(some) for variant, some in rounds.items()}}
+            for load, rounds in results.items()
+        ],
+        "units": {"rate": "MiB/s", "tail": "99th percentile of a request in µs", "cpu": "CPU seconds per GiB"},
+        "verdict": sentence,
+    }
+
+
+def _figures(samples: Sequence[Sample]) -> dict[str, list[float]]:
+    """Each figure of the samples, round by round, with four digits."""
+    return {name: [float(f"{getattr(it, name):.4g}") for it in samples] for name in ("rate", "tail", "cpu")}
+
+
+def save(measured: Mapping[str, object], directory: Path) -> Path:
+    """Write the results to a new file in `directory`; returns its path."""
+    path = directory / time.strftime("dmcrypt-advise-%Y%m%d-%H%M%S.json", time.gmtime())
+    text = json.dumps(measured) + "\n"
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)  # no interrupt leaves half a file
+    try:
+        with path.open("x") as file:
+            file.write(text)
+    except OSError as error:
+        raise AdviseError(f"{path}: {error.strerror}") from error
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return path

@@ -1,16 +1,19 @@
-"""Recorded machines, each a text file: `==> /path <==` starts a file, `==> $ command <==` the output of a program,
-`==> /path/ <==` is an empty directory."""
+"""Recorded machines, in the form that `dmcrypt_advise.recording` explains, and images of the firmware."""
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Mapping
 from pathlib import Path
 
+from dmcrypt_advise.recording import load
 from dmcrypt_advise.system import System
 
 MACHINES = Path(__file__).parent / "machines"
+LAPTOP = "debian-12-laptop"  # its only mapping is NAME, with UUID
+NAME = "nvme0n1p3_crypt"
+UUID = "11111111-2222-3333-4444-555555555555"
+ONE_QUEUE = {"/nvme0n1/mq/1/": "/nvme0n1/other/"}  # the disk completes in softirqs: both flags help
 
 
 def machine(name: str, place: Path, changed: Mapping[str, str] | None = None) -> System:
@@ -20,23 +23,6 @@ def machine(name: str, place: Path, changed: Mapping[str, str] | None = None) ->
         assert old in text
         text = text.replace(old, new)
     return load(text, place)
-
-
-def load(text: str, place: Path, *, is_root: bool = True) -> System:
-    """Write the machine that a text describes below `place`."""
-    recorded: dict[str, str] = {}
-    parts = re.split(r"^==> (.*) <==\n", text, flags=re.MULTILINE)[1:]
-    for head, content in zip(parts[::2], parts[1::2], strict=True):
-        if head.startswith("$ "):
-            recorded[head.removeprefix("$ ")] = content
-            continue
-        path = place / head.lstrip("/")
-        if head.endswith("/"):
-            path.mkdir(parents=True, exist_ok=True)
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content)
-    return System(place, recorded, is_root)
 
 
 def unified(**sections: bytes) -> bytes:
@@ -49,14 +35,3 @@ def unified(**sections: bytes) -> bytes:
         head += struct.pack("<8s4I16x", f".{name}".encode(), len(data), 0, len(kept), begin + len(body))
         body += kept
     return head + body
-
-
-def archive(**files: str) -> bytes:
-    """A cpio archive as an initramfs has it."""
-    made = b""
-    for name, text in {**files, "TRAILER!!!": ""}.items():
-        head = b"070701" + b"".join(b"%08X" % n for n in (1, 0, 0, 0, 1, 0, len(text), 0, 0, 0, 0, len(name) + 1, 0))
-        made += head + name.encode() + b"\0"
-        made += b"\0" * (-len(made) % 4) + text.encode()
-        made += b"\0" * (-len(made) % 4)
-    return made

@@ -18,6 +18,7 @@ from dmcrypt_inline.trees.package import DATA, PROGRAM
 
 KERNEL = "6.12.118"
 PATCHED = "1.0-inline"
+OURS = PATCHED  # for runners of cases; codespell:ignore ours
 PLACES = ("/lib/modules", "/boot/", "/var/lib", "/var/tmp", "/run/", "/usr/src", "/sys/", "/proc/sys", "/etc/initramfs")
 # Before each step that changes the disk: a copy of the tree, as a power cut there would leave it.
 COPIED = """#!/bin/bash
@@ -90,7 +91,7 @@ class System:
             self.root / "sys/module/dm_crypt/version": "",
             self.root / "run/none": "",
             self.root / "var/tmp/none": "",
-            headers / "package.h": '#define LINUX_PACKAGE_ID " Debian 1"\n',
+            headers / "package.h": '#define LINUX_PACKAGE_ID " Debian 6.12.118-1"\n',
             headers / "uapi/linux/version.h": "#define LINUX_VERSION_MAJOR 6\n"
             "#define LINUX_VERSION_PATCHLEVEL 12\n#define LINUX_VERSION_SUBLEVEL 118\n",
         }.items():
@@ -190,3 +191,26 @@ def test_it_can_be_killed_before_any_change(tmp_path: Path, part: int) -> None:
             shutil.copytree(before, system.root)
             assert system.call("install") == 0
             assert system.state() == State(PATCHED, PATCHED, f"{PATCHED}: built and checked\n")
+
+
+@pytest.mark.parametrize(
+    ("package", "taken"),
+    [
+        (" Debian 6.12.118-1", True),
+        (" Debian 6.12.118-1~bpo12+1", True),
+        (" Debian 6.12.118-2~deb12u1", True),
+        (" Debian 6.12.118-1+deb13u2", True),
+        (" Debian 1:6.12.118-1+rpt1", False),  # Raspberry Pi OS
+        (" Debian 6.12.118-1+rpi1", False),
+        (" Debian 6.12.118-1kali1", False),
+        (" Kali 6.12.118-1kali1", False),
+        (" Debian 6.12.118-1parrot1", False),
+        (" Proxmox 6.12.118-1", False),
+        (" ", False),
+    ],
+)
+def test_only_kernels_of_debian_itself_are_known(tmp_path: Path, package: str, taken: bool) -> None:
+    system = System(tmp_path)
+    (system.modules / "build/include/generated/package.h").write_text(f'#define LINUX_PACKAGE_ID "{package}"\n')
+    assert (system.call("install") == 0) is taken
+    assert system.state().image == (PATCHED if taken else "original")

@@ -1,0 +1,48 @@
+"""Machines from public reports, each through --from: what somebody had, and the advice that a maintainer expects.
+
+cases/NAME.txt is the machine. cases/NAME.toml has the source, the expected fields of the JSON document, and patterns
+for the screen (without line breaks).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from dmcrypt_advise.command import main
+
+CASES = Path(__file__).parent / "cases"
+
+
+def judged(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    """The output of the program for a recorded machine."""
+    assert main(["--from", str(path), *options]) in (0, 1, 2)
+    output, errors = capsys.readouterr()
+    assert not errors
+    return output
+
+
+@pytest.mark.parametrize("path", sorted(CASES.glob("*.toml")), ids=lambda path: path.stem)
+def test_the_advice_for_a_machine_of_a_public_report(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = tomllib.loads(path.read_text())
+    machine = path.with_suffix(".txt")
+    document = json.loads(judged(machine, capsys, "--json"))
+    kernel, mappings = document["kernel"], {each["name"]: each for each in document["mappings"]}
+    for field, value in wanted.get("kernel", {}).items():
+        assert (field, kernel[field]) == (field, value)
+    for name, fields in wanted.get("mappings", {}).items():
+        for field, value in fields.items():
+            assert (name, field, mappings[name][field]) == (name, field, value)
+    screen = " ".join(judged(machine, capsys).split())
+    for pattern in wanted.get("screen", []):
+        assert re.search(pattern, screen, re.IGNORECASE), pattern
+    for pattern in wanted.get("screen_lacks", []):
+        assert not re.search(pattern, screen, re.IGNORECASE), pattern
+
+
+def test_the_table_has_a_row_for_each_machine() -> None:
+    rows = re.findall(r"^\| ([\w.-]+) \|", (CASES / "README.md").read_text(), re.MULTILINE)
+    assert rows[1:] == [path.stem for path in sorted(CASES.glob("*.toml"))]
