@@ -33,7 +33,8 @@ for mode in no_read both; do
 		CASES+=("reads_do_not_sleep $mode $irqmode cbc-sleeping"
 			"reads_do_not_sleep $mode $irqmode cbc-paes-s390 kern_driver_only=0"
 			"reads_do_not_sleep $mode $irqmode cbc-aes-ux500 kern_driver_only=0 async=1"
-			"reads_do_not_sleep $mode $irqmode sahara-cbc-aes kern_driver_only=0 async=1")
+			"reads_do_not_sleep $mode $irqmode sahara-cbc-aes kern_driver_only=0 async=1"
+			"reads_do_not_sleep $mode $irqmode hisi_sec_cbc(aes) kern_driver_only=0 async=1")
 	done
 done
 quick_cases "reads_do_not_sleep no_read 2 cbc-sleeping" \
