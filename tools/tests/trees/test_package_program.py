@@ -18,7 +18,7 @@ from dmcrypt_inline.trees.package import DATA, PROGRAM
 
 KERNEL = "6.12.118"
 PATCHED = "1.0-inline"
-OURS = PATCHED  # for runners of cases; codespell:ignore ours
+OURS = PATCHED  # the name that scripts outside this repository import; codespell:ignore ours
 PLACES = ("/lib/modules", "/boot/", "/var/lib", "/var/tmp", "/run/", "/usr/src", "/sys/", "/proc/sys", "/etc/initramfs")
 # Before each step that changes the disk: a copy of the tree, as a power cut there would leave it.
 COPIED = """#!/bin/bash
