@@ -29,7 +29,6 @@ counted_once() {
 	want "reads and sectors of disk and mapping" "$COUNT $((COUNT * 8)) $COUNT $((COUNT * 8))" \
 		"$(paste <(xargs -n 1 <<<"$before") <(xargs -n 1 <<<"$after") | awk '{ print $2 - $1 }' | xargs)"
 	want "queue events of the mapping" "$COUNT" "$(events queue "$MAPPED")"
-	want "remap events of the disk" "$COUNT" "$(events remap "$DEVICE")"
 	want "queue events of the disk" "$COUNT" "$(events queue "$DEVICE")"
 	want "complete events of the mapping" "$COUNT" "$(events complete "$MAPPED")"
 	no_requests_in_flight "$MAPPED"
@@ -92,7 +91,7 @@ checksums_below() {
 }
 
 requires fio modes
-needs_events block/block_bio_queue block/block_bio_remap block/block_bio_complete
+needs_events block/block_bio_queue block/block_bio_complete
 
 for mode in "${MODES[@]}"; do
 	CASES+=("counted_once $mode 1" "split_by_disk $mode 2" "split_by_target $mode"
