@@ -131,7 +131,8 @@ dropped_records_are_counted() {
 }
 
 [ -r /proc/self/stack ] || skip "needs CONFIG_STACKTRACE"
-zgrep -qs ^CONFIG_DM_AUDIT=y /proc/config.gz "/boot/config-$(uname -r)" || skip "needs CONFIG_DM_AUDIT"
+zgrep -qs ^CONFIG_DM_AUDIT=y /proc/config.gz || grep -qs ^CONFIG_DM_AUDIT=y "/boot/config-$(uname -r)" ||
+	skip "needs CONFIG_DM_AUDIT"
 requires dd rev python3 target:integrity modes async
 ! pidof auditd >/dev/null || skip "an audit daemon runs"
 defer sh -c "echo $(cat $RATELIMIT) >$RATELIMIT"
