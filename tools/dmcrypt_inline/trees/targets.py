@@ -50,9 +50,10 @@ TOOL = Kind("CRYPTSETUP", lists=("cryptsetup@lists.linux.dev",), tracked=("docs"
 class Package:
     """The Debian package with the files of the embedded base.
 
-    `version` is empty where any version of the suite will do, "2.8.*" where the newest one must begin so. A kernel comes from a binary package with a tarball,
-    anything else from a source package. A suite that ends in -security is in the security archive. `successor` is the
-    package to move to, from this suite or from experimental, which has release candidates.
+    `version` is empty where any version of the suite will do, or "2.8.*" where the newest one must begin so. A kernel
+    comes from a binary package with a tarball, anything else from a source package. A suite that ends in -security is
+    in the security archive. `successor` is the package to move to, from this suite or from experimental, which has
+    release candidates.
     """
 
     name: str
