@@ -217,9 +217,10 @@ def selftest(request: Request, *, quick: bool, variant: str, tests: str, exclude
 
 
 def _on_kernel(request: Request, target: Target, kernel: str, tests: Sequence[str], quick: bool) -> Counts:
-    """Run tests of a program on the kernel of another target."""
+    """Run tests of a program with the drivers of another target, on the kernel that make test builds for it."""
     other = get_target(kernel)
-    machine = make_machine(request, request.tree(other), other.tested, ("base", "series"))
+    above = request.tree(top_of_stack(other))
+    machine = make_machine(request, request.tree(other), other.tested, ("base", "series"), kernel_of=above)
     suite = Suite(machine, target.name, quick=quick, cryptsetup=build_programs(request.tree(target)))
     return suite.run(suite.cryptsetup_tests(tests))
 
