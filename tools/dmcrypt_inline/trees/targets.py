@@ -43,7 +43,9 @@ class Kind:
 
 
 LINUX = Kind("LINUX", tracked=(".",))
-TOOL = Kind("CRYPTSETUP", lists=("cryptsetup@lists.linux.dev",), tracked=("docs", "misc"))
+TOOL = Kind(
+    "CRYPTSETUP", lists=("cryptsetup@lists.linux.dev",), tracked=("docs", "misc", "m4/ax_check_compile_flag.m4")
+)
 
 
 @dataclass(frozen=True)
@@ -330,6 +332,15 @@ LINUX_6_1 = Target(
         ),
     ),
 )
+CRYPTSETUP_BUILD = Autotools(
+    prepare=(("sh", "./autogen.sh"),),
+    options=(
+        *("--with-crypto_backend=openssl", "--enable-luks2-reencryption"),
+        *("--disable-nls", "--with-tmpfilesdir=no"),  # nothing may be installed outside the prefix
+    ),
+    goals=(("all",), ("check", "TESTS=")),  # builds the test programs and runs none
+    program="sbin/cryptsetup",
+)
 CRYPTSETUP_2_3 = Target(
     name=CRYPTSETUP,
     upstream="cryptsetup 2.3, as it was when the kernel queue was posted",
@@ -348,15 +359,7 @@ CRYPTSETUP_2_3 = Target(
     },
     commit="74e94e7bdd12fdfd4e5869d14c91cee2fe242eeb",
     directory=REPO / "cryptsetup-patches",
-    build=Autotools(
-        prepare=(("sh", "./autogen.sh"),),
-        options=(
-            *("--with-crypto_backend=openssl", "--enable-luks2-reencryption"),
-            *("--disable-nls", "--with-tmpfilesdir=no"),  # nothing may be installed outside the prefix
-        ),
-        goals=(("all",), ("check", "TESTS=")),  # builds the test programs and runs none
-        program="sbin/cryptsetup",
-    ),
+    build=CRYPTSETUP_BUILD,
     guests=(DEFAULT,),
 )
 CRYPTSETUP_2_8 = Target(
@@ -374,15 +377,7 @@ CRYPTSETUP_2_8 = Target(
     },
     kind=TOOL,
     has_flags=True,
-    build=Autotools(
-        prepare=(("sh", "./autogen.sh"),),
-        options=(
-            *("--with-crypto_backend=openssl", "--disable-asciidoc", "--disable-ssh-token"),
-            *("--disable-nls", "--with-tmpfilesdir=no"),
-        ),
-        goals=(("all",), ("check", "TESTS=")),
-        program="sbin/cryptsetup",
-    ),
+    build=replace(CRYPTSETUP_BUILD, options=(*CRYPTSETUP_BUILD.options, "--disable-asciidoc", "--disable-ssh-token")),
     guests=(DEFAULT, "linux-7.3-fixes"),  # a kernel without high_priority, and one that has all flags
     tests=("cryptsetup/own_suite",),
 )
