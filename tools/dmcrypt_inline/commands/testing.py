@@ -23,6 +23,7 @@ from ..guests.guest import open_shell
 from ..guests.machine import UNACCELERATED
 from ..guests.runs import new_run
 from ..kernels.build import build_kernel, prepare_kernel
+from ..kernels.build_programs import build_programs
 from ..testing import package_guests
 from ..testing.files import IN_TREE, check_words, chosen, cryptsetup_tests, group_of, groups, kselftests
 from ..testing.mutants import Mutant, named, sample, without_debug_kernel
@@ -32,7 +33,7 @@ from ..testing.tools_tests import run_own_tests
 from ..trees.base import own_tree
 from ..trees.package import default_version
 from ..trees.series import Tree
-from ..trees.targets import CRYPTSETUP, DEFAULT, NATIVE, TARGETS, Target, get_target, top_of_stack
+from ..trees.targets import DEFAULT, NATIVE, TARGETS, Target, get_target, top_of_stack
 from .machines import machine_as_it_stands, make_machine, patched_cryptsetup, with_released, with_steps
 from .queue import packaged
 from .request import Request
@@ -199,22 +200,29 @@ def _in_guests(target: Target, flavour: str, request: Request, excluded: Sequenc
 def selftest(request: Request, *, quick: bool, variant: str, tests: str, exclude: str, failed: bool) -> int:
     """Run the kselftests on the debug kernel, or the tests of cryptsetup; status 1 when one failed."""
     target = request.target()
-    of_cryptsetup = target.name == CRYPTSETUP
-    if of_cryptsetup and (variant != "series" or request.accel not in (None, UNACCELERATED)):
+    if not target.is_kernel and (variant != "series" or request.accel not in (None, UNACCELERATED)):
         raise UserError("the tests of cryptsetup run with both drivers, in User-Mode Linux: no VARIANT=, no ACCEL=")
-    wanted = chosen(cryptsetup_tests() if of_cryptsetup else kselftests(), tests.split(), exclude.split())
+    known = kselftests() if target.is_kernel else chosen(cryptsetup_tests(), target.tests)
+    wanted = chosen(known, tests.split(), exclude.split())
     if failed:
-        place = build_dir(DEFAULT if of_cryptsetup else target.name)
-        wanted = failed_last(place, "cryptsetup" if of_cryptsetup else "selftest", wanted)
+        place = build_dir(target.name if target.is_kernel else top_of_stack(get_target(target.guests[-1])).name)
+        wanted = failed_last(place, "selftest" if target.is_kernel else target.name, wanted)
     ensure_packages("base", "build", "guest")
-    if of_cryptsetup:
+    if not target.is_kernel:
         ensure_packages("cryptsetup")
-        machine = make_machine(request, request.tree(get_target(DEFAULT)), NATIVE, ("base", "series"))
-        suite = Suite(machine, "cryptsetup", quick=quick, cryptsetup=patched_cryptsetup(request))
-        return _close(suite.run(suite.cryptsetup_tests(wanted)))
+        return _close(total([_on_kernel(request, target, name, wanted, quick) for name in target.guests]))
     name, machine = machine_as_it_stands(request, variant, _flavour(request.kernel_target(), request))
     suite = Suite(machine, "selftest", quick=quick, variant=name)
     return _close(suite.run(suite.kselftests(wanted, name)))
+
+
+def _on_kernel(request: Request, target: Target, kernel: str, tests: Sequence[str], quick: bool) -> Counts:
+    """Run tests of a program with the drivers of another target, on the kernel that make test builds for it."""
+    other = get_target(kernel)
+    above = request.tree(top_of_stack(other))
+    machine = make_machine(request, request.tree(other), other.tested, ("base", "series"), kernel_of=above)
+    suite = Suite(machine, target.name, quick=quick, cryptsetup=build_programs(request.tree(target)))
+    return suite.run(suite.cryptsetup_tests(tests))
 
 
 def shell(request: Request, variant: str) -> int:

@@ -74,9 +74,10 @@ def candidates_for(variable: str, own: Path) -> list[Target]:
     if text.returncode != 0:
         raise UserError(f"{variable}={own} has no {wanted}: it is no tree for {variable}=")
     if variable != "LINUX":
-        if LIBRARY_FLAG in text.output:
+        alike = [target for target in targets if target.has_flags == (LIBRARY_FLAG in text.output)]
+        if not alike:
             raise UserError(f"{variable}={own} has {LIBRARY_FLAG} already: cryptsetup has the flags since 2.3.4")
-        return targets
+        return alike
     words = dict(MAKEFILE.findall(_git(own, "show", "HEAD:Makefile").output))
     version = tuple(int(words.get(key, 1000)) for key in ("VERSION", "PATCHLEVEL"))
     alike = [target for target in targets if target.has_flags == (FLAG in text.output)]

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 
 from ..common.errors import UserError
@@ -62,9 +63,9 @@ def package_file(target: Target, log: Path) -> Path:
     Where the target names no version, the archive is asked once a day for the newest one. apt verifies signatures and
     checksums. Raises UserError when there is no package.
     """
-    found = (cache_dir() / "packages").glob(f"{target.package.name}_*")
+    found = (cache_dir() / "packages").glob(f"{target.package.name}_{target.package.version or '*'}")
     cached = sorted(found, key=lambda place: place.stat().st_mtime)
-    version = target.package.version
+    version = target.package.exact_version
     if cached and not version and time.time() - cached[-1].stat().st_mtime < DAY:
         place = use_entry("packages", cached[-1].name)
     else:
@@ -84,19 +85,18 @@ def package_file(target: Target, log: Path) -> Path:
 
 
 def version_of(package: Path) -> str:
-    """The version in the name of a .deb file as apt downloads it, where %3a stands for a colon."""
-    return package.name.split("_")[1].replace("%3a", ":")
+    """The version of a package in the cache."""
+    return package.parent.name.split("_")[1]
 
 
 def _download(target: Target, version: str, log: Path) -> Path:
     """The directory in the cache with this version of the package."""
     name = target.package.name
     final = use_entry("packages", f"{name}_{version}")
-    words = ["download"] if target.is_kernel else ["source", "--download-only"]
-    words.append(f"{name}={version}")
+    exact = f"{name}={version}" if target.package.exact_version else name
 
     def make(part: Path) -> None:
-        _apt_get(target, words, part, log)
+        _apt_get(target, [*_download_words(target), exact], part, log)
 
     if not final.exists():
         with step(f"downloading {name} {version}", log):
@@ -116,11 +116,25 @@ def _successor(target: Target, log: Path) -> str:
 
 
 def _newest(target: Target, log: Path) -> str:
-    """The newest version of the package in the archive."""
-    package = target.package.name
+    """The newest version of the package in the archive, without the epoch of a source package.
+
+    Raises UserError when that is none for this target.
+    """
+    package = target.package
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
-        said = _apt_get(target, ["download", "--print-uris", package], Path(name), log)
-    return version_of(Path(next(word for word in said.split() if word.startswith(f"{package}_"))))
+        said = _apt_get(target, [*_download_words(target), "--print-uris", package.name], Path(name), log)
+    file = next(word for word in said.split() if word.startswith(f"{package.name}_"))
+    version = file.removesuffix(".dsc").split("_")[1].replace("%3a", ":")
+    if not fnmatch(version, package.version or "*"):
+        raise UserError(
+            f"{package.suite} has {package.name} {version}, wanted {package.version}\n"
+            f"  give {target.variable}= a git tree with the tag {target.tag}"
+        )
+    return version
+
+
+def _download_words(target: Target) -> list[str]:
+    return ["download"] if target.is_kernel else ["source", "--download-only"]
 
 
 def _apt_get(target: Target, words: Sequence[str], into: Path, log: Path) -> str:

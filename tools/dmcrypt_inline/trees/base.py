@@ -114,7 +114,7 @@ def _from_user(target: Target, own: Path, log: Path) -> BaseTree:
 
 def _from_package(target: Target, package: Path, log: Path) -> BaseTree:
     """The base from the package's files and the target's base.patch."""
-    version, patch = target.package.version or version_of(package), target.base_patch
+    version, patch = version_of(package), target.base_patch
     # The code below is not in the key: the blobs say whether it did its work.
     identity = f"{target.package.name} {version}\n".encode() + (patch.read_bytes() if patch else b"")
     final = use_entry("bases", f"{target.name}-{hashlib.sha256(identity).hexdigest()[:16]}.git")

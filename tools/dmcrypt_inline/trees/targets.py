@@ -43,22 +43,30 @@ class Kind:
 
 
 LINUX = Kind("LINUX", tracked=(".",))
-TOOL = Kind("CRYPTSETUP", lists=("cryptsetup@lists.linux.dev",), tracked=("docs", "misc"))
+TOOL = Kind(
+    "CRYPTSETUP", lists=("cryptsetup@lists.linux.dev",), tracked=("docs", "misc", "m4/ax_check_compile_flag.m4")
+)
 
 
 @dataclass(frozen=True)
 class Package:
     """The Debian package with the files of the embedded base.
 
-    `version` is empty where any version of the suite will do. A kernel comes from a binary package with a tarball,
-    anything else from a source package. A suite that ends in -security is in the security archive. `successor` is the
-    package to move to, from this suite or from experimental, which has release candidates.
+    `version` is empty where any version of the suite will do, or "2.8.*" where the newest one must begin so. A kernel
+    comes from a binary package with a tarball, anything else from a source package. A suite that ends in -security is
+    in the security archive. `successor` is the package to move to, from this suite or from experimental, which has
+    release candidates.
     """
 
     name: str
     suite: str
     version: str = ""
     successor: str = ""
+
+    @property
+    def exact_version(self) -> str:
+        """The version, empty where the newest one is wanted."""
+        return "" if self.version.endswith("*") else self.version
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,8 @@ class Target:
     fixes only; where the user does not name it, its mails are checked and its NATIVE kernel is tested. `in_package`:
     its driver is in the package. `directory` holds the queue.
 
-    Of programs only: `build`. Of kernels only: `fragments` maps each flavour to its config fragments, later ones win.
+    Of programs only: `build`; `guests` are the targets whose kernels the tests run on, `tests` the names or groups of
+    tests (empty: all of them). Of kernels only: `fragments` maps each flavour to its config fragments, later ones win.
     `other_sources` are files of further modules, outside the driver's directory; variants replace them, too.
     `has_flags`: the base knows the flags, and the queue has fixes. `defects` are the kselftests that fail on the base,
     `native_defects` in the NATIVE flavour. `exceptions` are kselftests that may skip, and cases "test:case" that fail,
@@ -105,6 +114,8 @@ class Target:
     in_package: bool = False
     directory: Path | None = None
     build: Autotools | None = None
+    guests: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
     fragments: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     other_sources: tuple[str, ...] = ()
     has_flags: bool = False
@@ -327,6 +338,15 @@ LINUX_6_1 = Target(
         ),
     ),
 )
+CRYPTSETUP_BUILD = Autotools(
+    prepare=(("sh", "./autogen.sh"),),
+    options=(
+        *("--with-crypto_backend=openssl", "--enable-luks2-reencryption"),
+        *("--disable-nls", "--with-tmpfilesdir=no"),  # nothing may be installed outside the prefix
+    ),
+    goals=(("all",), ("check", "TESTS=")),  # builds the test programs and runs none
+    program="sbin/cryptsetup",
+)
 CRYPTSETUP_2_3 = Target(
     name=CRYPTSETUP,
     upstream="cryptsetup 2.3, as it was when the kernel queue was posted",
@@ -345,20 +365,32 @@ CRYPTSETUP_2_3 = Target(
     },
     commit="74e94e7bdd12fdfd4e5869d14c91cee2fe242eeb",
     directory=REPO / "cryptsetup-patches",
-    build=Autotools(
-        prepare=(("sh", "./autogen.sh"),),
-        options=(
-            *("--with-crypto_backend=openssl", "--enable-luks2-reencryption"),
-            *("--disable-nls", "--with-tmpfilesdir=no"),  # nothing may be installed outside the prefix
-        ),
-        goals=(("all",), ("check", "TESTS=")),  # builds the test programs and runs none
-        program="sbin/cryptsetup",
-    ),
+    build=CRYPTSETUP_BUILD,
+    guests=(DEFAULT,),
+)
+CRYPTSETUP_2_8 = Target(
+    name="cryptsetup-2.8",
+    upstream="cryptsetup 2.8, which Debian has in sid",
+    tag="v2.8.8",
+    package=Package("cryptsetup", "sid", "2.8.*"),
+    blobs={
+        "lib/libdevmapper.c": "83215b5149fa",
+        "lib/luks2/luks2_json_metadata.c": "7f4ec3368724",
+        "lib/setup.c": "b3f64a562f44",
+        "src/cryptsetup.c": "0d36e3b5749e",
+        "tests/api-test-2.c": "c2da60a3e49c",
+        "tests/device-test": "c6e745da7021",
+    },
+    kind=TOOL,
+    has_flags=True,
+    build=replace(CRYPTSETUP_BUILD, options=(*CRYPTSETUP_BUILD.options, "--disable-asciidoc", "--disable-ssh-token")),
+    guests=(DEFAULT, "linux-7.3-fixes"),  # a kernel without high_priority, and one that has all flags
+    tests=("cryptsetup/own_suite",),
 )
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
-        *(LINUX_5_8, LINUX_7_3, LINUX_6_12, LINUX_6_1, CRYPTSETUP_2_3),
+        *(LINUX_5_8, LINUX_7_3, LINUX_6_12, LINUX_6_1, CRYPTSETUP_2_3, CRYPTSETUP_2_8),
         *(LINUX_7_3_BIOS, LINUX_7_3_SECTORS, LINUX_7_3_LIBRARY, LINUX_7_3_UNITS),
     )
 }

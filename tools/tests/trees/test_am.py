@@ -117,6 +117,9 @@ def test_cryptsetup_without_the_flags_gets_its_own_queue(tmp_path: Path, targets
     with pytest.raises(UserError):
         am.apply_queue("CRYPTSETUP", own, None)
     assert branches(own) == ["dmcrypt-inline-tool"]
+    targets["later"] = replace(targets["tool"], name="later", has_flags=True)
+    am.apply_queue("CRYPTSETUP", own, None)
+    assert branches(own) == ["dmcrypt-inline-later", "dmcrypt-inline-tool"]
 
 
 @pytest.mark.parametrize(

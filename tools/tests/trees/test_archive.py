@@ -13,7 +13,7 @@ from dmcrypt_inline.common import host
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.paths import cache_dir
 from dmcrypt_inline.trees import archive
-from dmcrypt_inline.trees.targets import Package
+from dmcrypt_inline.trees.targets import TOOL, Package
 
 LISTING = """\
 https://vendor.example/apt/ nodistro
@@ -43,6 +43,8 @@ APT_GET = """\
 newest=$(cat "$PLACE/newest") || exit 100
 case "$*" in
 *indextargets*) echo "http://mirror.example/ bookworm-security" ;;
+*" source "*--print-uris*) echo "'http://mirror.example/x.dsc' tool_$newest.dsc 9 SHA256:0" ;;
+*" source "*) touch "tool_$newest.orig.tar.gz" ;;
 *--print-uris*) echo "'http://mirror.example/x.deb' linux-source-0.1_${newest}_all.deb 9 SHA256:0"
 	echo "'http://mirror.example/y.deb' linux-source-0.2_0.2~rc1_all.deb 9 SHA256:0" ;;
 *download*) touch "linux-source-0.1_${newest}_all.deb" ;;
@@ -50,15 +52,18 @@ esac
 """
 
 
-def test_a_newer_package_is_taken_once_a_day(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """APT_GET in place of apt-get."""
     (tmp_path / "apt-get").write_text(APT_GET)
     (tmp_path / "apt-get").chmod(0o755)
     monkeypatch.setenv("PLACE", str(tmp_path))
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setitem(host.FILES, "debian-archive-keyring", ("bin/sh",))
     monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"VERSION_CODENAME": "bookworm"})
+
+
+def test_a_newer_package_is_taken_once_a_day(tmp_path: Path, apt: None, capsys: pytest.CaptureFixture[str]) -> None:
     package = Package("linux-source-0.1", "bullseye-security", successor="linux-source-0.2")
     moving = replace(make_target(tmp_path / "target"), package=package)
 
@@ -76,3 +81,21 @@ def test_a_newer_package_is_taken_once_a_day(
     assert capsys.readouterr().out.count("Debian has linux-source-0.2 0.2~rc1 in bullseye-security") == 2
     assert version("0.1-2", later=True) == "0.1-2"
     assert version(None, later=True) == "0.1-2"
+
+
+def test_the_newest_source_package_of_a_series_is_taken(
+    tmp_path: Path, apt: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tool = replace(make_target(tmp_path / "target"), kind=TOOL, package=Package("tool", "bullseye-security", "1.*"))
+    log = tmp_path / "log"
+    (tmp_path / "newest").write_text("2.0-1")
+    (cache_dir() / "packages" / "tool_2:0.9-1").mkdir(parents=True)  # of another target
+    with pytest.raises(UserError):
+        archive.package_file(tool, log)
+    (tmp_path / "newest").write_text("1.2-1")
+    taken = archive.package_file(tool, log)
+    assert (taken.name, archive.version_of(taken)) == ("tool_1.2-1.orig.tar.gz", "1.2-1")
+    (tmp_path / "newest").write_text("2.0-1")
+    os.utime(taken.parent, (0, 0))
+    assert archive.package_file(tool, log) == taken
+    assert "has tool 2.0-1, wanted 1.*" in capsys.readouterr().out
