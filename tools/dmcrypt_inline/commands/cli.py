@@ -34,7 +34,7 @@ EPILOG = """
 TARGET=linux-7.3-fixes    another queue than linux-5.8; make list shows all
 TEST=NAME  VARIANT=FILE.c    one test, on a driver of yours
 ACCEL=native              User-Mode Linux, the fastest; otherwise QEMU
-LINUX=DIR  CRYPTSETUP=DIR  DRACUT=DIR    your own checkouts; only `am` adds a branch
+LINUX=DIR  CRYPTSETUP=DIR  DRACUT=DIR    your checkouts; only `am` adds a branch
 The file `settings` keeps TARGET, ACCEL, LINUX, CRYPTSETUP, DRACUT and JOBS.
 All options of a stage: tools/dmcrypt-inline STAGE --help"""
 

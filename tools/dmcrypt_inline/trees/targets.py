@@ -384,6 +384,7 @@ CRYPTSETUP_2_3 = Target(
         program="sbin/cryptsetup",
     ),
     guests=(DEFAULT,),
+    tests=("cryptsetup", "cryptsetup_on_base"),
 )
 CRYPTSETUP_2_8 = Target(
     name="cryptsetup-2.8",
@@ -420,6 +421,8 @@ DRACUT = Target(
     blobs={"modules.d/70crypt/cryptroot-ask.sh": "952a5e71d3fa"},
     kind=SCRIPTS,
     own_test=OwnTest(("make", "-C", "test/TEST-83-CRYPTROOT-ASK", "all"), "test"),
+    guests=(DEFAULT,),
+    tests=("dracut",),
 )
 TARGETS: dict[str, Target] = {
     target.name: target
