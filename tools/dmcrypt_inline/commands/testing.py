@@ -205,7 +205,7 @@ def selftest(request: Request, *, quick: bool, variant: str, tests: str, exclude
     known = kselftests() if target.is_kernel else chosen(program_tests(), target.tests)
     wanted = chosen(known, tests.split(), exclude.split())
     if failed:
-        place = build_dir(target.name if target.is_kernel else target.guests[-1])
+        place = build_dir(target.name if target.is_kernel else top_of_stack(get_target(target.guests[-1])).name)
         wanted = failed_last(place, "selftest" if target.is_kernel else target.name, wanted)
     ensure_packages("base", "build", "guest")
     if not target.is_kernel:

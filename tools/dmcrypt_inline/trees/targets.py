@@ -49,7 +49,7 @@ LINUX = Kind("LINUX", DRIVER, "no_read_workqueue", tracked=(".",))
 TOOL = Kind(
     *("CRYPTSETUP", "lib/libcryptsetup.h", "CRYPT_ACTIVATE_NO_READ_WORKQUEUE"),
     lists=("cryptsetup@lists.linux.dev",),
-    tracked=("docs", "misc"),
+    tracked=("docs", "misc", "m4/ax_check_compile_flag.m4"),
 )
 SCRIPTS = Kind(
     *("DRACUT", "modules.d/70crypt/cryptroot-ask.sh", "no-read-workqueue"),
@@ -356,6 +356,15 @@ LINUX_6_1 = Target(
         ),
     ),
 )
+CRYPTSETUP_BUILD = Autotools(
+    prepare=(("sh", "./autogen.sh"),),
+    options=(
+        *("--with-crypto_backend=openssl", "--enable-luks2-reencryption"),
+        *("--disable-nls", "--with-tmpfilesdir=no"),  # nothing may be installed outside the prefix
+    ),
+    goals=(("all",), ("check", "TESTS=")),  # builds the test programs and runs none
+    program="sbin/cryptsetup",
+)
 CRYPTSETUP_2_3 = Target(
     name=CRYPTSETUP,
     upstream="cryptsetup 2.3, as it was when the kernel queue was posted",
@@ -374,15 +383,7 @@ CRYPTSETUP_2_3 = Target(
     },
     commit="74e94e7bdd12fdfd4e5869d14c91cee2fe242eeb",
     directory=REPO / "cryptsetup-patches",
-    build=Autotools(
-        prepare=(("sh", "./autogen.sh"),),
-        options=(
-            *("--with-crypto_backend=openssl", "--enable-luks2-reencryption"),
-            *("--disable-nls", "--with-tmpfilesdir=no"),  # nothing may be installed outside the prefix
-        ),
-        goals=(("all",), ("check", "TESTS=")),  # builds the test programs and runs none
-        program="sbin/cryptsetup",
-    ),
+    build=CRYPTSETUP_BUILD,
     guests=(DEFAULT,),
     tests=("cryptsetup", "cryptsetup_on_base"),
 )
@@ -401,15 +402,7 @@ CRYPTSETUP_2_8 = Target(
     },
     kind=TOOL,
     has_flags=True,
-    build=Autotools(
-        prepare=(("sh", "./autogen.sh"),),
-        options=(
-            *("--with-crypto_backend=openssl", "--disable-asciidoc", "--disable-ssh-token"),
-            *("--disable-nls", "--with-tmpfilesdir=no"),
-        ),
-        goals=(("all",), ("check", "TESTS=")),
-        program="sbin/cryptsetup",
-    ),
+    build=replace(CRYPTSETUP_BUILD, options=(*CRYPTSETUP_BUILD.options, "--disable-asciidoc", "--disable-ssh-token")),
     guests=(DEFAULT, "linux-7.3-fixes"),  # a kernel without high_priority, and one that has all flags
     tests=("cryptsetup/own_suite",),
 )
