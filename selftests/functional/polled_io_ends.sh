@@ -11,13 +11,13 @@ DESCRIPTION="polled I/O to a mapping of a disk with poll queues succeeds or is r
 TIMEOUT=5000 # of the disk, ms: after that it gives a request up
 PATIENCE=60  # s: more than a few such requests
 
-# polled FILE: print how polled reads and writes end.
+# polled FILE RW: print how polled requests end.
 polled() {
 	local log status
 
 	log=$(mktemp) || broken "mktemp failed"
 	timeout --kill-after=10 $PATIENCE fio --name=polled --filename="$1" --direct=1 \
-		--ioengine=io_uring --hipri --rw=randrw --bs=4k --iodepth=8 --size=1M \
+		--ioengine=io_uring --hipri --rw="$2" --bs=4k --iodepth=8 --size=1M \
 		--minimal >"$log" 2>&1
 	status=$?
 	case $status in
@@ -34,13 +34,13 @@ polled_disk() {
 	echo $TIMEOUT >"$(block_dir "$DEVICE")/queue/io_timeout" || broken "no timeout"
 }
 
-# polled_io_ends MODE
+# polled_io_ends MODE RW: not both at once, as the poll for a read also finds writes.
 polled_io_ends() {
 	local ends
 
 	polled_disk
 	crypt polled aes-xts-plain64 ${FLAGS[$1]}
-	ends=$(polled "$MAPPED")
+	ends=$(polled "$MAPPED" "$2")
 	diag "polled I/O: $ends; io_poll of the mapping: $(cat "$(block_dir "$MAPPED")/queue/io_poll")"
 	[ "$ends" != "$REFUSAL" ] || ends="done"
 	want "polled I/O" "done" "$ends"
@@ -54,11 +54,11 @@ polled_disk
 [ "$(cat "$(block_dir "$DEVICE")/queue/io_poll")" = 1 ] || skip "null_blk does not poll"
 fio --name=probe --filename="$DEVICE" --direct=1 --ioengine=io_uring --rw=read --bs=4k --size=4k \
 	>/dev/null 2>&1 || skip "needs fio with io_uring, and io_uring"
-works=$(polled "$DEVICE")
+works=$(polled "$DEVICE" randrw)
 [ "$works" = "done" ] || broken "polled I/O to the disk itself: $works"
 
 for mode in "${MODES[@]}"; do
-	CASES+=("polled_io_ends $mode")
+	CASES+=("polled_io_ends $mode randread" "polled_io_ends $mode randwrite")
 done
-quick_cases "polled_io_ends default" "polled_io_ends both"
+quick_cases "polled_io_ends both randread" "polled_io_ends both randwrite"
 run

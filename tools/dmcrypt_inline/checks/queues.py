@@ -7,7 +7,9 @@ import tempfile
 from pathlib import Path
 
 from ..common.errors import UserError
-from ..common.gitrepo import git, known_authors
+from ..common.gitrepo import git, known_authors, write_tree
+from ..common.run import CommandError
+from ..testing.mutants import all_mutants
 from ..trees.base import has_files
 from ..trees.mails import cover_problems, parse_mail, patch_problems
 from ..trees.outbox import postings
@@ -28,6 +30,7 @@ def queue_checks(queue: Queue, env: Path) -> list[Check]:
     kind = of_kernels if queue.target.is_kernel else of_programs
     return [
         *mail_checks(queue, env),
+        Check("mutants_apply", lambda: _mutants(queue)),
         *(check for checks_of in kind for check in checks_of(queue)),
         *posting_checks(queue),
     ]
@@ -92,4 +95,15 @@ def _index_lines(queue: Queue) -> None:
         made = git(tree.path, "show", "--format=", "--abbrev=12", commit, log=queue.log).output
         if INDEX.findall(patch.read_text()) != INDEX.findall(made):
             problems.append(f"{patch.name}: its index lines are not those of its commit")
+    fail_if(problems)
+
+
+def _mutants(queue: Queue) -> None:
+    tree, problems = queue.applied(), []
+    for mutant in all_mutants(tree.target):
+        listed = git(tree.path, "ls-tree", "-r", tree.series, "--", *tree.target.replaced, log=queue.log).output
+        try:
+            write_tree(tree.path, listed.splitlines(), queue.log, patches=[mutant.patch])
+        except CommandError:
+            problems.append(f"{mutant.patch} does not apply to the tree of {tree.target.name}")
     fail_if(problems)

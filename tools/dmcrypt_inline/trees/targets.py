@@ -289,14 +289,20 @@ LINUX_7_3 = Target(
     defects=(*DEFECTS, "nothing_sleeps_under_rcu"),
     exceptions=("throttled_writer_stops_nobody", *KUNIT),
 )
-LINUX_7_3_SECTORS = replace(
+LINUX_7_3_BIOS = replace(
     LINUX_7_3,
-    name="linux-7.3-sectors",
+    name="linux-7.3-bios",
     upstream="the tree of linux-7.3-fixes with its queue",
     blobs={},
     below="linux-7.3-fixes",
-    in_package=True,
     defects=(),
+)
+LINUX_7_3_SECTORS = replace(
+    LINUX_7_3_BIOS,
+    name="linux-7.3-sectors",
+    upstream="the tree of linux-7.3-bios with its queue",
+    below="linux-7.3-bios",
+    in_package=True,
 )
 LINUX_7_3_LIBRARY = replace(
     LINUX_7_3_SECTORS,
@@ -421,7 +427,7 @@ TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
         *(LINUX_5_8, LINUX_7_3, LINUX_6_12, LINUX_6_1, CRYPTSETUP_2_3, CRYPTSETUP_2_8, DRACUT),
-        *(LINUX_7_3_SECTORS, LINUX_7_3_LIBRARY, LINUX_7_3_UNITS),
+        *(LINUX_7_3_BIOS, LINUX_7_3_SECTORS, LINUX_7_3_LIBRARY, LINUX_7_3_UNITS),
     )
 }
 

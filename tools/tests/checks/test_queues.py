@@ -13,6 +13,8 @@ from dmcrypt_inline.checks import posting, queues
 from dmcrypt_inline.checks.checklist import Queue, Skipped, run_checks
 from dmcrypt_inline.common import gitrepo
 from dmcrypt_inline.common.counts import Counts
+from dmcrypt_inline.testing import mutants
+from dmcrypt_inline.testing.files import kselftests
 from dmcrypt_inline.trees.base import prepare_base
 from dmcrypt_inline.trees.series import apply_series
 from dmcrypt_inline.trees.targets import TOOL, Target
@@ -59,6 +61,17 @@ def test_a_defect_in_a_mail_fails(queue: Queue, name: str, file: str, old: str, 
     assert not findings_of(name, checks)
     edit(queue.target.cover if file == COVER else queue.target.patches / file, old, new)
     assert findings_of(name, checks)
+
+
+def test_a_mutant_that_does_not_apply_fails(queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutants, "MUTANTS", tmp_path)
+    mutant = tmp_path / queue.target.name / "wrong.patch"
+    mutant.parent.mkdir()
+    made = git(queue.applied().path, "diff", "HEAD", "HEAD~")
+    mutant.write_text(f"Trips: {Path(kselftests()[0]).name}\n---\n{made}")
+    assert not findings(lambda: queues._mutants(queue))
+    edit(mutant, "-int version = 22;", "-int version = 20;")
+    assert findings(lambda: queues._mutants(queue))
 
 
 def test_removed_lines_may_be_spelled_wrong(queue: Queue) -> None:

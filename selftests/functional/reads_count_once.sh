@@ -1,0 +1,103 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+DESCRIPTION="reads are traced and accounted once, and right where a device below splits or fails a part"
+#
+# Requires: root, dmsetup, fio; for some cases null_blk, scsi_debug or the block trace events.
+# Risks: one case loads scsi_debug and removes it.
+
+. "$(dirname "$0")/common.sh"
+
+COUNT=$(full_or_quick 64 16)
+
+# stat_of DEVICE: print the reads and the sectors that it completed.
+stat_of() { awk '{ print $1, $3 }' "$(block_dir "$1")/stat"; }
+
+# events EVENT DEVICE: print how often it was traced for reads of the device.
+events() { grep -c "block_bio_$1: $(numbers_of "$2" | tr : ,) R" "$INSTANCE/trace"; }
+
+# counted_once MODE IRQMODE
+counted_once() {
+	local before after
+
+	null_disk size=64 "irqmode=$2"
+	crypt once aes-xts-plain64 ${FLAGS[$1]}
+	! command -v udevadm >/dev/null || udevadm settle
+	before="$(stat_of "$DEVICE") $(stat_of "$MAPPED")"
+	traced dd if="$MAPPED" of=/dev/null bs=4k skip=1024 count="$COUNT" iflag=direct status=none
+	want "status of dd" 0 $?
+	after="$(stat_of "$DEVICE") $(stat_of "$MAPPED")"
+	want "reads and sectors of disk and mapping" "$COUNT $((COUNT * 8)) $COUNT $((COUNT * 8))" \
+		"$(paste <(xargs -n 1 <<<"$before") <(xargs -n 1 <<<"$after") | awk '{ print $2 - $1 }' | xargs)"
+	want "queue events of the mapping" "$COUNT" "$(events queue "$MAPPED")"
+	want "queue events of the disk" "$COUNT" "$(events queue "$DEVICE")"
+	want "complete events of the mapping" "$COUNT" "$(events complete "$MAPPED")"
+	no_requests_in_flight "$MAPPED"
+}
+
+# split_by_disk MODE IRQMODE: into parts of 4 KiB.
+split_by_disk() {
+	null_disk size=64 "irqmode=$2" completion_nsec=10000
+	echo 4 >"$(block_dir "$DEVICE")/queue/max_sectors_kb" || broken "the disk takes any size"
+	crypt split aes-xts-plain64 ${FLAGS[$1]}
+	verified_io split "$MAPPED" --rw=randwrite --bsrange=4k-128k --iodepth=8 --size=4M
+}
+
+# split_by_target MODE: at chunks of 4 KiB, in the device mapper.
+split_by_target() {
+	null_disk size=64 completion_nsec=10000
+	below chunks striped 1 8 "$DEVICE" 0
+	crypt split aes-xts-plain64 ${FLAGS[$1]}
+	verified_io split "$MAPPED" --rw=randwrite --bsrange=4k-128k --iodepth=8 --size=4M
+}
+
+# part_fails MODE PART: of a read of 64 KiB, 4 KiB at the beginning, in the middle or at the end.
+part_fails() {
+	local disk end from=$((1024 + $2 * 8))
+
+	null_disk size=64 completion_nsec=10000
+	disk=$DEVICE
+	end=$(sectors_of "$disk")
+	device below "0 $end linear $disk 0"
+	crypt parts aes-xts-plain64 ${FLAGS[$1]}
+	random_data 1M
+	dd if="$DATA" of="$MAPPED" bs=64k oflag=direct status=none || broken "cannot write"
+	dmsetup reload "$NAME-below" --table "0 $from linear $disk 0
+$from 8 error
+$((from + 8)) $((end - from - 8)) linear $disk $((from + 8))" || broken "no error target"
+	dmsetup suspend "$NAME-below" && dmsetup resume "$NAME-below" || broken "cannot reload"
+	want "read of all 64 KiB" failure \
+		"$(outcome dd if="$MAPPED" of=/dev/null bs=64k skip=8 count=1 iflag=direct)"
+	want "data of the 64 KiB before and behind" "$(for part in 7 9; do
+		dd if="$DATA" bs=64k skip=$part count=1 status=none
+	done | md5sum)" "$(for part in 7 9; do
+		dd if="$MAPPED" bs=64k skip=$part count=1 iflag=direct status=none
+	done | md5sum)"
+	no_requests_in_flight "$MAPPED"
+}
+
+# checksums_below MODE: the block layer checks the disk's T10 protection information.
+checksums_below() {
+	local host
+
+	[ ! -d /sys/module/scsi_debug ] || skip "scsi_debug is in use"
+	modprobe -q scsi_debug dif=1 dix=1 dev_size_mb=16 || skip "needs scsi_debug"
+	defer sh -c "modprobe -r scsi_debug || { sleep 1; modprobe -r scsi_debug; }"
+	for host in /sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/*:*/block/*; do
+		DEVICE=/dev/${host##*/}
+	done
+	want "protection information" "T10-DIF-TYPE1-CRC" "$(cat "$(block_dir "$DEVICE")/integrity/format")"
+	crypt checked aes-xts-plain64 ${FLAGS[$1]}
+	verified_io checked "$MAPPED" --rw=randwrite --bsrange=4k-64k --iodepth=8 --size=4M
+}
+
+requires fio modes
+needs_events block/block_bio_queue block/block_bio_complete
+
+for mode in "${MODES[@]}"; do
+	CASES+=("counted_once $mode 1" "split_by_disk $mode 2" "split_by_target $mode"
+		"part_fails $mode 0" "part_fails $mode 7" "part_fails $mode 15" "checksums_below $mode")
+done
+CASES+=("counted_once both 0" "counted_once both 2" "split_by_disk both 0" "split_by_disk both 1")
+quick_cases "counted_once both 1" "split_by_disk both 1" "split_by_target default" "part_fails both 7" \
+	"checksums_below both"
+run
