@@ -18,7 +18,9 @@ DIAGNOSTIC = re.compile(r"\b(warning|error):")
 
 
 def cryptsetup_checks(queue: Queue) -> list[Check]:
-    """The checks of the cryptsetup queue."""
+    """The checks of a queue for a program that is built."""
+    if queue.target.build is None:
+        return []
     return [Check("each_patch_builds_without_new_warnings", lambda: _each_builds(queue), ("autoconf", "gcc", "make"))]
 
 

@@ -18,6 +18,7 @@ from .cryptsetup import cryptsetup_checks
 from .documentation import documentation_checks
 from .linux import linux_checks
 from .posting import posting_checks
+from .scripts import script_checks
 from .sources import codespell, succeeds
 
 INDEX = re.compile(r"^index ([0-9a-f]+\.\.[0-9a-f]+)", re.M)
@@ -25,8 +26,8 @@ INDEX = re.compile(r"^index ([0-9a-f]+\.\.[0-9a-f]+)", re.M)
 
 def queue_checks(queue: Queue, env: Path) -> list[Check]:
     """All checks of a queue. `env` is the Python environment."""
-    of_kernels = (linux_checks, documentation_checks)
-    kind = of_kernels if queue.target.is_kernel else (cryptsetup_checks,)
+    of_kernels, of_programs = (linux_checks, documentation_checks), (cryptsetup_checks, script_checks)
+    kind = of_kernels if queue.target.is_kernel else of_programs
     return [
         *mail_checks(queue, env),
         Check("mutants_apply", lambda: _mutants(queue)),

@@ -22,7 +22,7 @@ from ..guests.guest import COUNTED
 from ..guests.machine import UNACCELERATED
 from ..testing.package_guests import SCENARIOS
 from ..trees.package import default_version
-from ..trees.targets import DEFAULT, TARGETS
+from ..trees.targets import DEFAULT, KINDS, TARGETS
 from . import caching, listing, measuring, queue, testing
 from .options import Parser, accel, directory, flag, from_make, from_settings, names, number, option
 from .request import Request
@@ -34,8 +34,8 @@ EPILOG = """
 TARGET=linux-7.3-fixes    another queue than linux-5.8; make list shows all
 TEST=NAME  VARIANT=FILE.c    one test, on a driver of yours
 ACCEL=native              User-Mode Linux, the fastest; otherwise QEMU
-LINUX=DIR  CRYPTSETUP=DIR    your own checkouts; only `am` adds a branch
-The file `settings` keeps TARGET, ACCEL, LINUX, CRYPTSETUP and JOBS.
+LINUX=DIR  CRYPTSETUP=DIR  DRACUT=DIR    your checkouts; only `am` adds a branch
+The file `settings` keeps TARGET, ACCEL, LINUX, CRYPTSETUP, DRACUT and JOBS.
 All options of a stage: tools/dmcrypt-inline STAGE --help"""
 
 # Variables that a calling make, git hook or kernel build exports: they would change the make and git that we run.
@@ -70,10 +70,13 @@ TARGET = target(DEFAULT)
 LONG_TERM = ", ".join(each.name for each in TARGETS.values() if each.long_term)
 ALL_TARGETS = target(f"all except {LONG_TERM}")
 TESTED_TARGETS = target(f"all; of {LONG_TERM} only the mails and the regression tests")
-LINUX = option("linux", "your kernel checkout; only make am changes it", metavar="DIR", type=directory)
-CRYPTSETUP = option("cryptsetup", "your cryptsetup checkout; only make am changes it", metavar="DIR", type=directory)
+OWN = tuple(
+    option(kind.variable.lower(), "your own checkout; only make am changes it", metavar="DIR", type=directory)
+    for kind in KINDS
+)
+LINUX = OWN[0]
 JOBS = option("jobs", "how many compilers or tests run at once (default: all CPUs)", type=number(1), metavar="N")
-TREE = (TARGET, LINUX, CRYPTSETUP)
+TREE = (TARGET, *OWN)
 KERNEL = (TARGET, LINUX, JOBS)
 EMULATED = ("kvm", "tcg")
 ANY_GUEST = ("kvm", "tcg", UNACCELERATED)
@@ -116,12 +119,12 @@ STAGES = {
     "test": Stage(
         testing.test,
         "the usual checks and tests; the last line counts them",
-        (TESTED_TARGETS, LINUX, CRYPTSETUP, JOBS, EXCLUDE, FAILED),
+        (TESTED_TARGETS, *OWN, JOBS, EXCLUDE, FAILED),
     ),
-    "check": Stage(testing.check, "the checks that need no guest", (ALL_TARGETS, LINUX, CRYPTSETUP, JOBS, CHECKS)),
+    "check": Stage(testing.check, "the checks that need no guest", (ALL_TARGETS, *OWN, JOBS, CHECKS)),
     "selftest": Stage(
         testing.selftest,
-        "the tests of the driver (or of cryptsetup) in guests",
+        "the tests of the driver (or of cryptsetup, dracut) in guests",
         (*TREE, JOBS, TESTS, EXCLUDE, FAILED, VARIANT, QUICK),
         ANY_GUEST,
     ),
@@ -149,7 +152,7 @@ STAGES = {
     "am": Stage(
         queue.am,
         "LINUX=DIR: the queue on a new branch of your own tree",
-        (target("the one that fits the tree"), LINUX, CRYPTSETUP),
+        (target("the one that fits the tree"), *OWN),
     ),
     "outbox": Stage(
         queue.outbox, "SIGN='NAME <MAIL>': patch mails for git send-email", (*TREE, SIGN, TRAILER, POSTING)
@@ -232,7 +235,7 @@ def _parse(variables: Sequence[str], words: Sequence[str]) -> tuple[Stage, dict[
     settings = from_settings(parser, stage.accel) if name != "am" else []  # am changes the checkout that it is given
     given = vars(parser.parse_args([*settings, *from_make(variables), *words[1:]]))
     limit_jobs(given.pop("jobs", None))
-    own = {each.upper(): path for each in ("linux", "cryptsetup") if (path := given.pop(each, None))}
+    own = {each: path for each in (kind.variable for kind in KINDS) if (path := given.pop(each.lower(), None))}
     request = Request(given.pop("target", None), own, given.pop("accel", None))
     return stage, {"request": request, **given}
 

@@ -16,7 +16,7 @@ from ..checks.sources import source_checks
 from ..common.host import GROUPS, install_commands, is_installed
 from ..common.jobs import jobs
 from ..common.progress import say
-from ..testing.files import cryptsetup_tests, kselftests
+from ..testing.files import kselftests, program_tests
 from ..testing.mutants import all_mutants
 from ..testing.package_guests import SCENARIOS
 from ..trees.series import parse_series
@@ -38,7 +38,7 @@ def list_names(request: Request) -> int:
     for target in TARGETS.values():
         patches = len(parse_series(target.series.read_text()))
         say(f"  {target.name:20}{target.upstream}, {target.tag}, {patches} patches")
-    tests = [test.partition("/") for test in (*kselftests(), *cryptsetup_tests())]
+    tests = [test.partition("/") for test in (*kselftests(), *program_tests())]
     for suite, group in groupby(tests, key=lambda each: each[0]):
         _names(f"tests of {suite} (make selftest TEST=)", (name for _, _, name in group))
     kernels = [target for target in TARGETS.values() if target.is_kernel]

@@ -11,9 +11,10 @@ from ..common.errors import UserError
 from ..common.paths import REPO
 from ..guests.guest import COUNTED
 from ..guests.machine import UNACCELERATED
+from ..trees.targets import KINDS
 
 SETTINGS_FILE = REPO / "settings"
-SETTINGS = ("TARGET", "ACCEL", "LINUX", "CRYPTSETUP", "JOBS")
+SETTINGS = ("TARGET", "ACCEL", *(kind.variable for kind in KINDS), "JOBS")
 ACCELERATORS = {
     "kvm": "KVM",
     "tcg": "QEMU without KVM",

@@ -25,7 +25,7 @@ from ..guests.runs import new_run
 from ..kernels.build import build_kernel, prepare_kernel
 from ..kernels.build_programs import build_programs
 from ..testing import package_guests
-from ..testing.files import IN_TREE, check_words, chosen, cryptsetup_tests, group_of, groups, kselftests
+from ..testing.files import IN_TREE, check_words, chosen, cryptsetup_tests, group_of, groups, kselftests, program_tests
 from ..testing.mutants import Mutant, named, sample, without_debug_kernel
 from ..testing.results import earlier_outcomes, failed_last, run_parts, store
 from ..testing.suites import Suite, test_each_commit, test_queue
@@ -62,7 +62,7 @@ def check(request: Request, only: str) -> int:
     known = {each.name for checks in groups.values() for each in checks(Path())}
     if unknown := sorted({*wanted} - known):
         raise UserError(f"there is no check {', '.join(unknown)} for these targets; make list shows all")
-    builds = {"build" if target.is_kernel else "cryptsetup" for target in targets}
+    builds = {"build" if target.is_kernel else "cryptsetup" for target in targets if not target.own_test}
     install_packages("base", "check", "slow", *builds)
     if wanted:
         every = [each for checks in groups.values() for each in checks(python_env())]
@@ -198,11 +198,11 @@ def _in_guests(target: Target, flavour: str, request: Request, excluded: Sequenc
 
 
 def selftest(request: Request, *, quick: bool, variant: str, tests: str, exclude: str, failed: bool) -> int:
-    """Run the kselftests on the debug kernel, or the tests of cryptsetup; status 1 when one failed."""
+    """Run the kselftests on the debug kernel, or the tests of a program; status 1 when one failed."""
     target = request.target()
     if not target.is_kernel and (variant != "series" or request.accel not in (None, UNACCELERATED)):
-        raise UserError("the tests of cryptsetup run with both drivers, in User-Mode Linux: no VARIANT=, no ACCEL=")
-    known = kselftests() if target.is_kernel else chosen(cryptsetup_tests(), target.tests)
+        raise UserError("the tests of programs run with both drivers, in User-Mode Linux: no VARIANT=, no ACCEL=")
+    known = kselftests() if target.is_kernel else chosen(program_tests(), target.tests)
     wanted = chosen(known, tests.split(), exclude.split())
     if failed:
         place = build_dir(target.name if target.is_kernel else top_of_stack(get_target(target.guests[-1])).name)
@@ -221,7 +221,9 @@ def _on_kernel(request: Request, target: Target, kernel: str, tests: Sequence[st
     other = get_target(kernel)
     above = request.tree(top_of_stack(other))
     machine = make_machine(request, request.tree(other), other.tested, ("base", "series"), kernel_of=above)
-    suite = Suite(machine, target.name, quick=quick, cryptsetup=build_programs(request.tree(target)))
+    tree = request.tree(target)
+    suite = Suite(machine, target.name, quick=quick, cryptsetup=build_programs(tree) if target.build else None)
+    suite.guests = replace(suite.guests, env={"TREE": str(tree.path)})
     return suite.run(suite.cryptsetup_tests(tests))
 
 

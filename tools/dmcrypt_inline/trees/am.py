@@ -13,11 +13,8 @@ from ..common.paths import log_dir
 from ..common.run import Completed, run
 from .base import has_files
 from .series import read_series
-from .targets import TARGETS, Target
+from .targets import LINUX, TARGETS, Target
 
-FLAG = "no_read_workqueue"  # in dm-crypt.c: the tree has the flags
-LIBRARY = "lib/libcryptsetup.h"
-LIBRARY_FLAG = "CRYPT_ACTIVATE_NO_READ_WORKQUEUE"  # there: cryptsetup has them
 MAKEFILE = re.compile(r"^(VERSION|PATCHLEVEL) *= *(\d+)", re.M)
 CHANGED = re.compile(r"^(?:---|\+\+\+) [ab]/(\S+)$", re.M)
 # In a work tree of its own git checks out only the files that the patches change, and runs no hooks.
@@ -27,7 +24,7 @@ FEW_FILES = ("-c", "core.sparseCheckout=true", "-c", "core.sparseCheckoutCone=fa
 def apply_queue(variable: str, own: Path, named: Target | None) -> list[str]:
     """Commit a queue on a new branch of the repository `own`; returns the report, line by line.
 
-    `variable` is LINUX or CRYPTSETUP. Without a `named` target this tries the targets that suit the tree, the nearest
+    `variable` is that of a Kind. Without a `named` target this tries the targets that suit the tree, the nearest
     first, and takes the first whose patches all apply. Raises UserError, and makes no branch, when none does.
     """
     if named and named.variable != variable:
@@ -69,18 +66,17 @@ def candidates_for(variable: str, own: Path) -> list[Target]:
     same = [target for target in targets if has_files(target, own, "HEAD", log_dir("am") / "am.log")]
     if same:
         return same
-    wanted = targets[0].source or LIBRARY
-    text = _git(own, "show", f"HEAD:{wanted}")
+    kind = targets[0].kind
+    text = _git(own, "show", f"HEAD:{kind.file}")
     if text.returncode != 0:
-        raise UserError(f"{variable}={own} has no {wanted}: it is no tree for {variable}=")
-    if variable != "LINUX":
-        alike = [target for target in targets if target.has_flags == (LIBRARY_FLAG in text.output)]
-        if not alike:
-            raise UserError(f"{variable}={own} has {LIBRARY_FLAG} already: cryptsetup has the flags since 2.3.4")
+        raise UserError(f"{variable}={own} has no {kind.file}: it is no tree for {variable}=")
+    alike = [target for target in targets if target.has_flags == (kind.word in text.output)]
+    if not alike:
+        raise UserError(f"{variable}={own} has {kind.word} already, and there is no queue with fixes for it")
+    if kind != LINUX:
         return alike
     words = dict(MAKEFILE.findall(_git(own, "show", "HEAD:Makefile").output))
     version = tuple(int(words.get(key, 1000)) for key in ("VERSION", "PATCHLEVEL"))
-    alike = [target for target in targets if target.has_flags == (FLAG in text.output)]
     alike.sort(key=lambda target: _number(target.tag))
     older = [target for target in alike if _number(target.tag) < version]
     newer = [target for target in alike if _number(target.tag) >= version]

@@ -94,9 +94,11 @@ def _download(target: Target, version: str, log: Path) -> Path:
     name = target.package.name
     final = use_entry("packages", f"{name}_{version}")
     exact = f"{name}={version}" if target.package.exact_version else name
+    # An archive can lack the packaging of a version that its index still has.
+    only = [] if target.is_kernel else ["--tar-only"]
 
     def make(part: Path) -> None:
-        _apt_get(target, [*_download_words(target), exact], part, log)
+        _apt_get(target, [*_download_words(target), *only, exact], part, log)
 
     if not final.exists():
         with step(f"downloading {name} {version}", log):

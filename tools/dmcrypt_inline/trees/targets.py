@@ -33,19 +33,30 @@ DRIVER = "drivers/md/dm-crypt.c"
 class Kind:
     """Targets of one upstream project.
 
-    `lists` are the addresses for trees without get_maintainer.pl. `tracked` are directories of a release whose files
-    are not generated, even those that .gitignore names.
+    A tree of the project has `file`; `word` is in that file once the project has the flags. `lists` are the addresses
+    for trees without get_maintainer.pl. `tracked` are directories of a release whose files are not generated, even
+    those that .gitignore names.
     """
 
     variable: str  # for the user's own tree, as make knows it
+    file: str
+    word: str
     lists: tuple[str, ...] = ()
     tracked: tuple[str, ...] = ()
 
 
-LINUX = Kind("LINUX", tracked=(".",))
+LINUX = Kind("LINUX", DRIVER, "no_read_workqueue", tracked=(".",))
 TOOL = Kind(
-    "CRYPTSETUP", lists=("cryptsetup@lists.linux.dev",), tracked=("docs", "misc", "m4/ax_check_compile_flag.m4")
+    *("CRYPTSETUP", "lib/libcryptsetup.h", "CRYPT_ACTIVATE_NO_READ_WORKQUEUE"),
+    lists=("cryptsetup@lists.linux.dev",),
+    tracked=("docs", "misc", "m4/ax_check_compile_flag.m4"),
 )
+SCRIPTS = Kind(
+    *("DRACUT", "modules.d/70crypt/cryptroot-ask.sh", "no-read-workqueue"),
+    lists=("initramfs@vger.kernel.org",),
+    tracked=(".",),
+)
+KINDS = (LINUX, TOOL, SCRIPTS)
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,17 @@ class Autotools:
 
 
 @dataclass(frozen=True)
+class OwnTest:
+    """The test of a queue for scripts, which nothing builds.
+
+    `command` runs in the tree and writes below $TESTDIR. `directory` has the tests.
+    """
+
+    command: tuple[str, ...]
+    directory: str
+
+
+@dataclass(frozen=True)
 class Target:
     """One upstream tree at one version, and the queue that applies to it.
 
@@ -93,8 +115,9 @@ class Target:
     fixes only; where the user does not name it, its mails are checked and its NATIVE kernel is tested. `in_package`:
     its driver is in the package. `directory` holds the queue.
 
-    Of programs only: `build`; `guests` are the targets whose kernels the tests run on, `tests` the names or groups of
-    tests (empty: all of them). Of kernels only: `fragments` maps each flavour to its config fragments, later ones win.
+    Of programs only: `build`, or `own_test` for scripts; `guests` are the targets whose kernels the tests run on,
+    `tests` the names or groups of tests. Of kernels only: `fragments` maps each flavour to its config fragments, later
+    ones win.
     `other_sources` are files of further modules, outside the driver's directory; variants replace them, too.
     `has_flags`: the base knows the flags, and the queue has fixes. `defects` are the kselftests that fail on the base,
     `native_defects` in the NATIVE flavour. `exceptions` are kselftests that may skip, and cases "test:case" that fail,
@@ -114,6 +137,7 @@ class Target:
     in_package: bool = False
     directory: Path | None = None
     build: Autotools | None = None
+    own_test: OwnTest | None = None
     guests: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
     fragments: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
@@ -367,6 +391,7 @@ CRYPTSETUP_2_3 = Target(
     directory=REPO / "cryptsetup-patches",
     build=CRYPTSETUP_BUILD,
     guests=(DEFAULT,),
+    tests=("cryptsetup", "cryptsetup_on_base"),
 )
 CRYPTSETUP_2_8 = Target(
     name="cryptsetup-2.8",
@@ -387,10 +412,21 @@ CRYPTSETUP_2_8 = Target(
     guests=(DEFAULT, "linux-7.3-fixes"),  # a kernel without high_priority, and one that has all flags
     tests=("cryptsetup/own_suite",),
 )
+DRACUT = Target(
+    name="dracut",
+    upstream="dracut, which Debian has in sid",
+    tag="112",
+    package=Package("dracut", "sid"),
+    blobs={"modules.d/70crypt/cryptroot-ask.sh": "952a5e71d3fa"},
+    kind=SCRIPTS,
+    own_test=OwnTest(("make", "-C", "test/TEST-83-CRYPTROOT-ASK", "all"), "test"),
+    guests=(DEFAULT,),
+    tests=("dracut",),
+)
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
-        *(LINUX_5_8, LINUX_7_3, LINUX_6_12, LINUX_6_1, CRYPTSETUP_2_3, CRYPTSETUP_2_8),
+        *(LINUX_5_8, LINUX_7_3, LINUX_6_12, LINUX_6_1, CRYPTSETUP_2_3, CRYPTSETUP_2_8, DRACUT),
         *(LINUX_7_3_BIOS, LINUX_7_3_SECTORS, LINUX_7_3_LIBRARY, LINUX_7_3_UNITS),
     )
 }

@@ -17,9 +17,9 @@ from dmcrypt_inline.commands.request import Request
 from dmcrypt_inline.common.jobs import jobs
 from dmcrypt_inline.common.paths import REPO, TOOLS
 from dmcrypt_inline.testing import files
-from dmcrypt_inline.trees.targets import TARGETS
+from dmcrypt_inline.trees.targets import KINDS, TARGETS
 
-OF_REQUEST = {"target", "linux", "cryptsetup", "jobs", "accel"}
+OF_REQUEST = {"target", "jobs", "accel", *(kind.variable.lower() for kind in KINDS)}
 IN_MAKE = [name for name, stage in cli.STAGES.items() if stage.in_make]
 
 

@@ -110,10 +110,10 @@ def test_cryptsetup_without_the_flags_gets_its_own_queue(tmp_path: Path, targets
     own = own_tree(tmp_path)
     with pytest.raises(UserError):  # no lib/libcryptsetup.h
         am.apply_queue("CRYPTSETUP", own, None)
-    shell(own, f"mkdir lib; touch {am.LIBRARY}; git add -A; git commit -q -m cryptsetup")
+    shell(own, f"mkdir lib; touch {TOOL.file}; git add -A; git commit -q -m cryptsetup")
     am.apply_queue("CRYPTSETUP", own, None)
     assert branches(own) == ["dmcrypt-inline-tool"]
-    shell(own, f"echo '#define CRYPT_ACTIVATE_NO_READ_WORKQUEUE' >{am.LIBRARY}; git commit -q -a -m 2.3.4")
+    shell(own, f"echo '#define CRYPT_ACTIVATE_NO_READ_WORKQUEUE' >{TOOL.file}; git commit -q -a -m 2.3.4")
     with pytest.raises(UserError):
         am.apply_queue("CRYPTSETUP", own, None)
     assert branches(own) == ["dmcrypt-inline-tool"]

@@ -1,0 +1,35 @@
+"""scripts.py: the test of a queue passes on each patch, and must fail without the patch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from small import SOURCE, findings_of, git, make_queue, write_files
+
+from dmcrypt_inline.checks.scripts import script_checks
+from dmcrypt_inline.trees.targets import OwnTest
+
+OWN_TEST = "each_patch_passes_its_test_that_fails_without_it"
+
+
+@pytest.mark.parametrize(
+    ("script", "finding"),
+    [
+        (f'grep 22 {SOURCE} && touch "$TESTDIR/written"', ""),
+        (f"grep 23 {SOURCE}", "its test fails"),
+        (f"grep version {SOURCE}", "its test passes without the patch"),
+    ],
+)
+def test_the_own_test_of_a_patch_is_judged(tmp_path: Path, script: str, finding: str) -> None:
+    queue = make_queue(tmp_path)
+    tree = queue.applied()
+    write_files(tree.path, {"test/run.sh": f"{script}\n"})
+    git(tree.path, "add", "-A")
+    git(tree.path, "commit", "-q", "--amend", "--no-edit")
+    head = git(tree.path, "rev-parse", "HEAD").strip()
+    target = replace(queue.target, own_test=OwnTest(("sh", "test/run.sh"), "test"))
+    made = replace(tree, series=head, commits=(head,))
+    found = findings_of(OWN_TEST, script_checks(replace(queue, target=target, apply=lambda: made)))
+    assert (finding in found) if finding else not found
