@@ -34,7 +34,7 @@ polled_disk() {
 	echo $TIMEOUT >"$(block_dir "$DEVICE")/queue/io_timeout" || broken "no timeout"
 }
 
-# polled_io_ends MODE RW: not both at once, as the poll for a read also finds writes.
+# polled_io_ends MODE RW: reads and writes apart, since polling for a read also completes writes.
 polled_io_ends() {
 	local ends
 

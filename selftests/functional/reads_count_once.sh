@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-DESCRIPTION="reads are traced and accounted once, and right where a device below splits or fails a part"
+DESCRIPTION="each read is traced and accounted once, and succeeds or fails as a whole if a device below splits it"
 #
-# Requires: root, dmsetup, fio; for some cases null_blk, scsi_debug or the block trace events.
+# Requires: root, dmsetup, fio, null_blk, the block trace events; for one case scsi_debug.
 # Risks: one case loads scsi_debug and removes it.
 
 . "$(dirname "$0")/common.sh"
@@ -12,7 +12,7 @@ COUNT=$(full_or_quick 64 16)
 # stat_of DEVICE: print the reads and the sectors that it completed.
 stat_of() { awk '{ print $1, $3 }' "$(block_dir "$1")/stat"; }
 
-# events EVENT DEVICE: print how often it was traced for reads of the device.
+# events EVENT DEVICE: print the number of these trace events for reads of the device.
 events() { grep -c "block_bio_$1: $(numbers_of "$2" | tr : ,) R" "$INSTANCE/trace"; }
 
 # counted_once MODE IRQMODE
@@ -77,13 +77,13 @@ $((from + 8)) $((end - from - 8)) linear $disk $((from + 8))" || broken "no erro
 
 # checksums_below MODE: the block layer checks the disk's T10 protection information.
 checksums_below() {
-	local host
+	local disk
 
 	[ ! -d /sys/module/scsi_debug ] || skip "scsi_debug is in use"
 	modprobe -q scsi_debug dif=1 dix=1 dev_size_mb=16 || skip "needs scsi_debug"
 	defer sh -c "modprobe -r scsi_debug || { sleep 1; modprobe -r scsi_debug; }"
-	for host in /sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/*:*/block/*; do
-		DEVICE=/dev/${host##*/}
+	for disk in /sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/*:*/block/*; do
+		DEVICE=/dev/${disk##*/}
 	done
 	want "protection information" "T10-DIF-TYPE1-CRC" "$(cat "$(block_dir "$DEVICE")/integrity/format")"
 	crypt checked aes-xts-plain64 ${FLAGS[$1]}
