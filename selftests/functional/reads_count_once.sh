@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-DESCRIPTION="each read is traced and accounted once, and succeeds or fails as a whole if a device below splits it"
+DESCRIPTION="each read is traced and accounted once, and has its data or an error if a device below splits it"
 #
 # Requires: root, dmsetup, fio, null_blk, the block trace events; for one case scsi_debug.
 # Risks: one case loads scsi_debug and removes it.
