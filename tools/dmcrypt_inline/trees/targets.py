@@ -240,6 +240,10 @@ def config_fragments(
 
 
 KUNIT = ("units_same_in_one_call",)  # the KUnit tests of a queue that has them
+ONLY_7_3 = (  # options of linux-7.3.config
+    "failed_requests_leave_nothing:nothing_is_allocated",
+    "lower_layers_delay_and_retry",
+)
 # Inline reads have all the time they take, and nothing to go on with.
 NEVER_STOPS = (
     "reads_go_on_in_kcryptd",
@@ -268,7 +272,7 @@ LINUX_5_8 = Target(
     directory=REPO,
     fragments=config_fragments(NATIVE),
     other_sources=("crypto/cryptd.c",),
-    exceptions=("bad_tags_fail_before_audit", "polled_io_ends", "zoned_writes_stay_in_order", *KUNIT),
+    exceptions=("bad_tags_fail_before_audit", "polled_io_ends", "zoned_writes_stay_in_order", *KUNIT, *ONLY_7_3),
     native_exceptions=(  # fault injection, kmemleak, /dev/mem, the memory controller
         "empty_pools_keep_data",
         "failed_requests_leave_nothing",
@@ -336,7 +340,7 @@ LINUX_6_12 = Target(
     has_flags=True,
     defects=(*DEFECTS, "reads_without_memory_fail_or_have_data"),
     native_defects=("full_crypto_queue_delays", "polled_io_ends", "table"),
-    exceptions=("throttled_writer_stops_nobody", *KUNIT, *NEVER_STOPS),
+    exceptions=("throttled_writer_stops_nobody", *KUNIT, *ONLY_7_3, *NEVER_STOPS),
 )
 LINUX_6_1 = Target(
     name="linux-6.1",
@@ -351,7 +355,7 @@ LINUX_6_1 = Target(
     defects=("full_crypto_queue_delays", "reads_without_memory_fail_or_have_data"),  # the debug kernel finds others
     native_defects=("full_crypto_queue_delays",),
     exceptions=(
-        *("throttled_writer_stops_nobody", *KUNIT, *NEVER_STOPS),
+        *("throttled_writer_stops_nobody", *KUNIT, *ONLY_7_3, *NEVER_STOPS),
         # reads that hard interrupts complete go to kcryptd, whatever the flags
         "regressions:inline_as_the_flags_say hardirq",
         "regressions:inline_as_the_flags_say softirq",
