@@ -269,7 +269,8 @@ LINUX_5_8 = Target(
     fragments=config_fragments(NATIVE),
     other_sources=("crypto/cryptd.c",),
     exceptions=("bad_tags_fail_before_audit", "polled_io_ends", "zoned_writes_stay_in_order", *KUNIT),
-    native_exceptions=(  # fault injection, kmemleak, /dev/mem, the memory controller
+    native_exceptions=(  # fault injection, kmemleak, /dev/mem, the memory controller, DEBUG_ATOMIC_SLEEP
+        "blktests_cases_pass",
         "empty_pools_keep_data",
         "failed_requests_leave_nothing",
         "keys_leave_memory",
@@ -286,7 +287,7 @@ LINUX_7_3 = Target(
     blobs={DRIVER: "0bd22bda3e2d"},
     fragments=config_fragments(NATIVE_DEBUG, MEASURED, own="linux-7.3", without="preempt_none"),  # x86 gave it up
     has_flags=True,
-    defects=(*DEFECTS, "nothing_sleeps_under_rcu"),
+    defects=(*DEFECTS, "blktests_cases_pass", "nothing_sleeps_under_rcu"),
     exceptions=("throttled_writer_stops_nobody", *KUNIT),
 )
 LINUX_7_3_BIOS = replace(
@@ -351,7 +352,7 @@ LINUX_6_1 = Target(
     defects=("full_crypto_queue_delays", "reads_without_memory_fail_or_have_data"),  # the debug kernel finds others
     native_defects=("full_crypto_queue_delays",),
     exceptions=(
-        *("throttled_writer_stops_nobody", *KUNIT, *NEVER_STOPS),
+        *("blktests_cases_pass", "throttled_writer_stops_nobody", *KUNIT, *NEVER_STOPS),
         # reads that hard interrupts complete go to kcryptd, whatever the flags
         "regressions:inline_as_the_flags_say hardirq",
         "regressions:inline_as_the_flags_say softirq",
