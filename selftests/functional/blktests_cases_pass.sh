@@ -33,10 +33,11 @@ blktests_case() {
 	TMPDIR=$(mktemp -d) || broken "mktemp failed"
 	defer rm -r "$TMPDIR"
 	cd "$TMPDIR" || broken "no directory"
-	[ -z "$BLKTESTS" ] || cp -r "$BLKTESTS"/{check,common,src,tests} . ||
-		broken "no checkout of blktests: $BLKTESTS"
 	cp -r "$HERE/../blktests/tests" .
 	if [ -n "$BLKTESTS" ]; then
+		cp -r "$BLKTESTS"/{check,common,tests/dm/rc} . ||
+			broken "no checkout of blktests: $BLKTESTS"
+		mv rc tests/dm
 		output=$(./check "$1" 2>&1)
 		want "exit status of check" 0 $?
 		diag "$output"
