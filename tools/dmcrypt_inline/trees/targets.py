@@ -249,8 +249,8 @@ NEVER_STOPS = (
 )
 
 DEFECTS = (
-    "async_write_waits_for_tags",
     "bad_tags_are_refused",
+    "blktests_cases_pass",
     "full_crypto_queue_delays",
     "nothing_sleeps_in_softirq",
     "polled_io_ends",
@@ -287,7 +287,7 @@ LINUX_7_3 = Target(
     blobs={DRIVER: "0bd22bda3e2d"},
     fragments=config_fragments(NATIVE_DEBUG, MEASURED, own="linux-7.3", without="preempt_none"),  # x86 gave it up
     has_flags=True,
-    defects=(*DEFECTS, "blktests_cases_pass", "nothing_sleeps_under_rcu"),
+    defects=(*DEFECTS, "nothing_sleeps_under_rcu"),
     exceptions=("throttled_writer_stops_nobody", *KUNIT),
 )
 LINUX_7_3_BIOS = replace(
