@@ -18,7 +18,6 @@ _exit_null_blk() { rm -f /dev/nullb1; }
 _register_test_cleanup() { defer "$1"; }
 _run_fio_verify_io() { verified_io blktests "${1#*=}" --rw=randwrite --iodepth=16; }
 
-# blktests_case TEST_NAME
 blktests_case() {
 	TMPDIR=$(mktemp -d) || broken "mktemp failed"
 	defer rm -r "$TMPDIR"
@@ -35,7 +34,6 @@ blktests_case() {
 
 	mkdir common && touch common/null_blk tests/dm/rc
 	export TEST_NAME=$1 FULL=full
-	SKIP_REASONS=()
 	# shellcheck source=/dev/null
 	. "tests/$1"
 	requires
@@ -45,6 +43,5 @@ blktests_case() {
 }
 
 requires flags
-
 CASES=("blktests_case dm/004" "blktests_case dm/005")
 run
