@@ -88,6 +88,7 @@ MUTANTS = names("test", "only these mutants, or these tests", "tests")
 SYSTEMS = names("test", f"only these: {', '.join(SCENARIOS)}", "tests")
 EXCLUDE = names("exclude", "leave out these tests, suites, or parts of make test", "exclude")
 FAILED = flag("failed", "only what failed in the last run")
+BLKTESTS = option("blktests", "a checkout of blktests, to run its own check", metavar="DIR", type=directory)
 QUICK = flag("quick", "the short form of each test, as in make test")
 VARIANT = option("variant", "series, base or [NAME=]path/to/dm-crypt.c (default: %(default)s)", default="series")
 DRIVERS = option(
@@ -125,7 +126,7 @@ STAGES = {
     "selftest": Stage(
         testing.selftest,
         "the tests of the driver (or of cryptsetup, dracut) in guests",
-        (*TREE, JOBS, TESTS, EXCLUDE, FAILED, VARIANT, QUICK),
+        (*TREE, JOBS, TESTS, EXCLUDE, FAILED, VARIANT, QUICK, BLKTESTS),
         ANY_GUEST,
     ),
     "shell": Stage(

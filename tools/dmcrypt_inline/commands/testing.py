@@ -197,7 +197,9 @@ def _in_guests(target: Target, flavour: str, request: Request, excluded: Sequenc
     )
 
 
-def selftest(request: Request, *, quick: bool, variant: str, tests: str, exclude: str, failed: bool) -> int:
+def selftest(
+    request: Request, *, quick: bool, variant: str, tests: str, exclude: str, failed: bool, blktests: Path | None
+) -> int:
     """Run the kselftests on the debug kernel, or the tests of a program; status 1 when one failed."""
     target = request.target()
     if not target.is_kernel and (variant != "series" or request.accel not in (None, UNACCELERATED)):
@@ -213,6 +215,7 @@ def selftest(request: Request, *, quick: bool, variant: str, tests: str, exclude
         return _close(total([_on_kernel(request, target, name, wanted, quick) for name in target.guests]))
     name, machine = machine_as_it_stands(request, variant, _flavour(request.kernel_target(), request))
     suite = Suite(machine, "selftest", quick=quick, variant=name)
+    suite.guests = replace(suite.guests, env={"BLKTESTS": str(blktests or "")})
     return _close(suite.run(suite.kselftests(wanted, name)))
 
 

@@ -253,8 +253,8 @@ NEVER_STOPS = (
 )
 
 DEFECTS = (
-    "async_write_waits_for_tags",
     "bad_tags_are_refused",
+    "blktests_cases_pass",
     "full_crypto_queue_delays",
     "nothing_sleeps_in_softirq",
     "polled_io_ends",
@@ -273,7 +273,8 @@ LINUX_5_8 = Target(
     fragments=config_fragments(NATIVE),
     other_sources=("crypto/cryptd.c",),
     exceptions=("bad_tags_fail_before_audit", "polled_io_ends", "zoned_writes_stay_in_order", *KUNIT, *ONLY_7_3),
-    native_exceptions=(  # fault injection, kmemleak, /dev/mem, the memory controller
+    native_exceptions=(  # fault injection, kmemleak, /dev/mem, the memory controller, DEBUG_ATOMIC_SLEEP
+        "blktests_cases_pass",
         "empty_pools_keep_data",
         "failed_requests_leave_nothing",
         "keys_leave_memory",
@@ -355,7 +356,7 @@ LINUX_6_1 = Target(
     defects=("full_crypto_queue_delays", "reads_without_memory_fail_or_have_data"),  # the debug kernel finds others
     native_defects=("full_crypto_queue_delays",),
     exceptions=(
-        *("throttled_writer_stops_nobody", *KUNIT, *ONLY_7_3, *NEVER_STOPS),
+        *("blktests_cases_pass", "throttled_writer_stops_nobody", *KUNIT, *ONLY_7_3, *NEVER_STOPS),
         # reads that hard interrupts complete go to kcryptd, whatever the flags
         "regressions:inline_as_the_flags_say hardirq",
         "regressions:inline_as_the_flags_say softirq",

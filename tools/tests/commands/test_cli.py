@@ -112,14 +112,14 @@ HOME = "/home/o'brien"
     ("arguments", "request_", "expected"),
     [
         (
-            ["TEST=table  io", "QUICK=1", "VARIANT=a=/b c", "TARGET=linux-5.8", "ACCEL=tcg", "selftest"],
+            ["TEST=a  b", "QUICK=1", "VARIANT=a=/b c", "TARGET=linux-5.8", "ACCEL=tcg", "selftest"],
             Request("linux-5.8", {}, "tcg"),
-            {"tests": "table  io", "quick": True, "variant": "a=/b c", "exclude": "", "failed": False},
+            {"tests": "a  b", "quick": True, "variant": "a=/b c", "exclude": "", "failed": False, "blktests": None},
         ),
         (
-            ["TEST=", "QUICK=0", "selftest", "--failed"],
+            ["TEST=", "QUICK=0", "BLKTESTS=/b c", "selftest", "--failed"],
             Request(),
-            {"tests": "", "quick": False, "variant": "series", "exclude": "", "failed": True},
+            {"tests": "", "quick": False, "variant": "series", "exclude": "", "failed": True, "blktests": Path("/b c")},
         ),
         (["VARIANT=a=b c=d", "bench"], Request(), {"plan": "full", "rounds": None, "variants": ["a=b", "c=d"]}),
         (["bench"], Request(), {"plan": "full", "rounds": None, "variants": []}),
