@@ -62,7 +62,7 @@ def check(request: Request, only: str) -> int:
     known = {each.name for checks in groups.values() for each in checks(Path())}
     if unknown := sorted({*wanted} - known):
         raise UserError(f"there is no check {', '.join(unknown)} for these targets; make list shows all")
-    builds = {"build" if target.is_kernel else "cryptsetup" for target in targets if not target.own_test}
+    builds = {target.build.packages if target.build else "build" for target in targets if not target.own_test}
     install_packages("base", "check", "slow", *builds)
     if wanted:
         every = [each for checks in groups.values() for each in checks(python_env())]

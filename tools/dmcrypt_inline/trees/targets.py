@@ -1,7 +1,7 @@
 """The targets: one row for each tree and version that a queue applies to.
 
 A new backport is a row here and a directory queues/<name> with series, cover-letter.txt and patches/. A target that
-is not a kernel takes a row, a directory, and a short description of its build (see Autotools). Further files of a
+is not a kernel takes a row, a directory, and a short description of its build (see Build). Further files of a
 target lie in tools/targets/<name>: `base.patch` takes the files of the Debian package to the ones that the
 queue applies to, `native.patch` is for User-Mode Linux, `measured/*.patch` for kernels of the flavour MEASURED.
 """
@@ -81,17 +81,18 @@ class Package:
 
 
 @dataclass(frozen=True)
-class Autotools:
-    """The build of a target that is no kernel: `prepare` in its sources, ./configure with `options`, make, install.
+class Build:
+    """The build of a target that is no kernel: commands that run in its sources, with {prefix}, {cflags} and {jobs}.
 
-    `prepare` are commands; `goals` are the arguments of each make before `make install`; `program`, below the prefix,
-    prints the version with --version.
+    `packages` is the group of host packages. `program` prints the version with --version; its path begins with
+    "source" or "installed".
     """
 
-    prepare: tuple[tuple[str, ...], ...]
-    options: tuple[str, ...]
-    goals: tuple[tuple[str, ...], ...]
+    packages: str
+    configure: tuple[tuple[str, ...], ...]
+    make: tuple[tuple[str, ...], ...]
     program: str
+    install: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ class Target:
     long_term: bool = False
     in_package: bool = False
     directory: Path | None = None
-    build: Autotools | None = None
+    build: Build | None = None
     own_test: OwnTest | None = None
     guests: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
@@ -362,14 +363,19 @@ LINUX_6_1 = Target(
         ),
     ),
 )
-CRYPTSETUP_BUILD = Autotools(
-    prepare=(("sh", "./autogen.sh"),),
-    options=(
-        *("--with-crypto_backend=openssl", "--enable-luks2-reencryption"),
-        *("--disable-nls", "--with-tmpfilesdir=no"),  # nothing may be installed outside the prefix
-    ),
-    goals=(("all",), ("check", "TESTS=")),  # builds the test programs and runs none
-    program="sbin/cryptsetup",
+MAKE = ("make", "-j{jobs}", "--output-sync=target")
+CONFIGURE = (
+    *("./configure", "--prefix={prefix}", "--with-crypto_backend=openssl", "--enable-luks2-reencryption"),
+    *("--disable-nls", "--with-tmpfilesdir=no"),  # nothing may be installed outside the prefix
+    # The variables of the caller's environment must not count.
+    *("CC=gcc", "CPPFLAGS=", "LDFLAGS=", "LIBS=", "CFLAGS={cflags}"),
+)
+CRYPTSETUP_BUILD = Build(
+    packages="cryptsetup",
+    configure=(("sh", "./autogen.sh"), CONFIGURE),
+    make=((*MAKE, "all"), (*MAKE, "check", "TESTS=")),  # builds the test programs and runs none
+    program="installed/sbin/cryptsetup",
+    install=((*MAKE, "install", "DESTDIR="),),
 )
 CRYPTSETUP_2_3 = Target(
     name=CRYPTSETUP,
@@ -408,7 +414,10 @@ CRYPTSETUP_2_8 = Target(
     },
     kind=TOOL,
     has_flags=True,
-    build=replace(CRYPTSETUP_BUILD, options=(*CRYPTSETUP_BUILD.options, "--disable-asciidoc", "--disable-ssh-token")),
+    build=replace(
+        CRYPTSETUP_BUILD,
+        configure=(("sh", "./autogen.sh"), (*CONFIGURE, "--disable-asciidoc", "--disable-ssh-token")),
+    ),
     guests=(DEFAULT, "linux-7.3-fixes"),  # a kernel without high_priority, and one that has all flags
     tests=("cryptsetup/own_suite",),
 )
