@@ -56,7 +56,12 @@ SCRIPTS = Kind(
     lists=("initramfs@vger.kernel.org",),
     tracked=(".",),
 )
-KINDS = (LINUX, TOOL, SCRIPTS)
+SYSTEM = Kind(
+    *("SYSTEMD", "src/cryptsetup/cryptsetup.c", "high-priority"),
+    lists=("systemd-devel@lists.freedesktop.org",),
+    tracked=(".",),
+)
+KINDS = (LINUX, TOOL, SCRIPTS, SYSTEM)
 
 
 @dataclass(frozen=True)
@@ -117,8 +122,8 @@ class Target:
     its driver is in the package. `directory` holds the queue.
 
     Of programs only: `build`, or `own_test` for scripts; `guests` are the targets whose kernels the tests run on,
-    `tests` the names or groups of tests. Of kernels only: `fragments` maps each flavour to its config fragments, later
-    ones win.
+    `tests` the names or groups of tests, `cryptsetup` the target whose cryptsetup they use, if another. Of kernels
+    only: `fragments` maps each flavour to its config fragments, later ones win.
     `other_sources` are files of further modules, outside the driver's directory; variants replace them, too.
     `has_flags`: the base knows the flags, and the queue has fixes. `defects` are the kselftests that fail on the base,
     `native_defects` in the NATIVE flavour. `exceptions` are kselftests that may skip, and cases "test:case" that fail,
@@ -141,6 +146,7 @@ class Target:
     own_test: OwnTest | None = None
     guests: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
+    cryptsetup: str = ""
     fragments: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     other_sources: tuple[str, ...] = ()
     has_flags: bool = False
@@ -432,10 +438,36 @@ DRACUT = Target(
     guests=(DEFAULT,),
     tests=("dracut",),
 )
+FEATURES = tuple(f"-D{name}=enabled" for name in ("blkid", "fdisk", "libcryptsetup", "libmount", "openssl", "repart"))
+SYSTEMD = Target(
+    name="systemd",
+    upstream="systemd, which Debian has in testing",
+    tag="v262",
+    package=Package("systemd", "testing"),  # sid's index can name a tarball that the archive has removed
+    blobs={
+        "man/crypttab.xml": "2e93e11d26ec",
+        "man/repart.d.xml": "3e012f86194d",
+        "src/cryptsetup/cryptsetup.c": "fb616a3426c8",
+        "src/repart/repart.c": "388f25c39894",
+        "src/shared/cryptsetup-util.h": "0a293c87bac7",
+        "test/units/TEST-24-CRYPTSETUP.sh": "a2afd7d72095",
+        "test/units/TEST-58-REPART.sh": "c862c07d2efb",
+    },
+    kind=SYSTEM,
+    build=Build(
+        packages="systemd",
+        configure=(("meson", "setup", "build", "-Dc_args=", "-Dvcs-tag=false", "--auto-features=disabled", *FEATURES),),
+        make=(("ninja", "-C", "build", "-j{jobs}", "systemd-cryptsetup", "systemd-repart"),),
+        program="source/build/systemd-cryptsetup",
+    ),
+    guests=(DEFAULT, "linux-7.3-fixes"),  # a kernel without high_priority, and one that has all flags
+    tests=("systemd",),
+    cryptsetup="cryptsetup-2.8",
+)
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
-        *(LINUX_5_8, LINUX_7_3, LINUX_6_12, LINUX_6_1, CRYPTSETUP_2_3, CRYPTSETUP_2_8, DRACUT),
+        *(LINUX_5_8, LINUX_7_3, LINUX_6_12, LINUX_6_1, CRYPTSETUP_2_3, CRYPTSETUP_2_8, DRACUT, SYSTEMD),
         *(LINUX_7_3_BIOS, LINUX_7_3_SECTORS, LINUX_7_3_LIBRARY, LINUX_7_3_UNITS),
     )
 }
