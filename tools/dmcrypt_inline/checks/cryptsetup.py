@@ -1,4 +1,4 @@
-"""`make check`, the cryptsetup queue alone: each patch builds with more warnings enabled than upstream enables."""
+"""`make check`, a queue for a program that is built: no patch adds a warning, with -Wextra."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import tempfile
 from pathlib import Path
 
 from ..common.gitrepo import resolve, update_files
+from ..common.host import GROUPS
 from ..common.progress import step
 from ..common.run import CommandError, run
 from ..kernels.build_programs import build_of, configure_programs, make_programs
-from ..trees.targets import Autotools
+from ..trees.targets import Build
 from .checklist import Check, Failed, Queue, fail_if, kept_lines, new_lines
 
 CFLAGS = "-g -O2 -Wall -Wextra"
@@ -21,7 +22,8 @@ def cryptsetup_checks(queue: Queue) -> list[Check]:
     """The checks of a queue for a program that is built."""
     if queue.target.build is None:
         return []
-    return [Check("each_patch_builds_without_new_warnings", lambda: _each_builds(queue), ("autoconf", "gcc", "make"))]
+    needs = GROUPS[queue.target.build.packages]
+    return [Check("each_patch_builds_without_new_warnings", lambda: _each_builds(queue), needs)]
 
 
 def _each_builds(queue: Queue) -> None:
@@ -52,7 +54,7 @@ def _new_diagnostics(queue: Queue) -> list[str]:
     return problems
 
 
-def _diagnostics(build: Autotools, source: Path, log: Path) -> list[str]:
+def _diagnostics(build: Build, source: Path, log: Path) -> list[str]:
     """Build, and return the compiler's warnings without line numbers. Raises CommandError when the build fails."""
     output = make_programs(build, source, log)
     return [re.sub(r":\d+:\d+", "", line) for line in output.splitlines() if DIAGNOSTIC.search(line)]

@@ -34,8 +34,8 @@ EPILOG = """
 TARGET=linux-7.3-fixes    another queue than linux-5.8; make list shows all
 TEST=NAME  VARIANT=FILE.c    one test, on a driver of yours
 ACCEL=native              User-Mode Linux, the fastest; otherwise QEMU
-LINUX=DIR  CRYPTSETUP=DIR  DRACUT=DIR    your checkouts; only `am` adds a branch
-The file `settings` keeps TARGET, ACCEL, LINUX, CRYPTSETUP, DRACUT and JOBS.
+LINUX= CRYPTSETUP= DRACUT= SYSTEMD=DIR    your checkout; only `am` adds a branch
+The file `settings` keeps TARGET, ACCEL, JOBS and your checkouts.
 All options of a stage: tools/dmcrypt-inline STAGE --help"""
 
 # Variables that a calling make, git hook or kernel build exports: they would change the make and git that we run.
@@ -125,8 +125,13 @@ STAGES = {
     "check": Stage(testing.check, "the checks that need no guest", (ALL_TARGETS, *OWN, JOBS, CHECKS)),
     "selftest": Stage(
         testing.selftest,
+<<<<<<< HEAD
         "the tests of the driver (or of cryptsetup, dracut) in guests",
         (*TREE, JOBS, TESTS, EXCLUDE, FAILED, VARIANT, QUICK, BLKTESTS),
+=======
+        "the tests of the driver (or of a program) in guests",
+        (*TREE, JOBS, TESTS, EXCLUDE, FAILED, VARIANT, QUICK),
+>>>>>>> origin/sysd
         ANY_GUEST,
     ),
     "shell": Stage(

@@ -62,8 +62,7 @@ def check(request: Request, only: str) -> int:
     known = {each.name for checks in groups.values() for each in checks(Path())}
     if unknown := sorted({*wanted} - known):
         raise UserError(f"there is no check {', '.join(unknown)} for these targets; make list shows all")
-    builds = {"build" if target.is_kernel else "cryptsetup" for target in targets if not target.own_test}
-    install_packages("base", "check", "slow", *builds)
+    install_packages("base", "check", "slow", *_builds(targets))
     if wanted:
         every = [each for checks in groups.values() for each in checks(python_env())]
         return _close(run_checks([each for each in every if each.name in wanted]))
@@ -103,7 +102,7 @@ def test(request: Request, exclude: str, failed: bool) -> int:
         wanted = failed_last(BUILD, "test", wanted)
     checks, guests = ({name: parts[name] for name in wanted if name in parts} for parts in (checks, guests))
 
-    install_packages("base", "build", "check", "cryptsetup", "guest")
+    install_packages("base", "build", "check", "cryptsetup", "guest", *_builds(targets))
     settings = {"target": request.target_name or "all"}
     earlier = earlier_outcomes(BUILD, "test", settings)
     out = new_run(BUILD, "test")
@@ -211,12 +210,18 @@ def selftest(
         wanted = failed_last(place, "selftest" if target.is_kernel else target.name, wanted)
     ensure_packages("base", "build", "guest")
     if not target.is_kernel:
-        ensure_packages("cryptsetup")
+        ensure_packages(*_builds([target]))
         return _close(total([_on_kernel(request, target, name, wanted, quick) for name in target.guests]))
     name, machine = machine_as_it_stands(request, variant, _flavour(request.kernel_target(), request))
     suite = Suite(machine, "selftest", quick=quick, variant=name)
     suite.guests = replace(suite.guests, env={"BLKTESTS": str(blktests or "")})
     return _close(suite.run(suite.kselftests(wanted, name)))
+
+
+def _builds(targets: Sequence[Target]) -> set[str]:
+    """The groups of host packages that compile the targets, and the cryptsetup that their tests use."""
+    every = [*targets, *(get_target(target.cryptsetup) for target in targets if target.cryptsetup)]
+    return {target.build.packages if target.build else "build" for target in every if not target.own_test}
 
 
 def _on_kernel(request: Request, target: Target, kernel: str, tests: Sequence[str], quick: bool) -> Counts:
@@ -225,8 +230,10 @@ def _on_kernel(request: Request, target: Target, kernel: str, tests: Sequence[st
     above = request.tree(top_of_stack(other))
     machine = make_machine(request, request.tree(other), other.tested, ("base", "series"), kernel_of=above)
     tree = request.tree(target)
-    suite = Suite(machine, target.name, quick=quick, cryptsetup=build_programs(tree) if target.build else None)
-    suite.guests = replace(suite.guests, env={"TREE": str(tree.path)})
+    programs = build_programs(tree) if target.build else None
+    cryptsetup = build_programs(request.tree(get_target(target.cryptsetup))) if target.cryptsetup else programs
+    suite = Suite(machine, target.name, quick=quick, cryptsetup=cryptsetup)
+    suite.guests = replace(suite.guests, env={"TREE": str(programs.source if programs else tree.path)})
     return suite.run(suite.cryptsetup_tests(tests))
 
 

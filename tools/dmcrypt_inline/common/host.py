@@ -25,6 +25,7 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 FILES = {  # patterns below /
     "debian-archive-keyring": (str(KEYRING).lstrip("/"),),
     "ovmf": ("usr/share/OVMF/OVMF_CODE*.fd",),
+    "python3-jinja2": ("usr/lib/python3*/*-packages/jinja2",),
 }
 # What each group of stages needs: programs, C headers, Perl modules, FILES, and Python's ensurepip.
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -34,6 +35,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "cryptsetup": (
         *("autoconf", "automake", "autopoint", "gcc", "libtoolize", "make", "msgfmt", "pkg-config"),
         *("blkid/blkid.h", "json-c/json.h", "libdevmapper.h", "openssl/evp.h", "popt.h", "stdlib.h", "uuid/uuid.h"),
+    ),
+    "systemd": (
+        *("blkid/blkid.h", "gcc", "gperf", "libcryptsetup.h", "libfdisk/libfdisk.h", "libmount/libmount.h", "meson"),
+        *("ninja", "openssl/evp.h", "pkg-config", "python3-jinja2", "stdlib.h"),
     ),
     "check": ("git", "git-send-email", "Mail::Address", "perl", "quilt", "shellcheck", "sparse"),
     "slow": ("arm-linux-gnueabi-gcc", "clang-19", "s390x-linux-gnu-gcc"),
@@ -66,8 +71,11 @@ PACKAGES = {
     "git-send-email": ("git-email", "git-email", "git"),
     "json-c/json.h": ("libjson-c-dev", "json-c-devel", "json-c"),
     "keyctl": ("keyutils", "keyutils", "keyutils"),
+    "libcryptsetup.h": ("libcryptsetup-dev", "cryptsetup-devel", "cryptsetup"),
     "libdevmapper.h": ("libdevmapper-dev", "device-mapper-devel", "device-mapper"),
     "libelf.h": ("libelf-dev", "elfutils-libelf-devel", "libelf"),
+    "libfdisk/libfdisk.h": ("libfdisk-dev", "libfdisk-devel", "util-linux-libs"),
+    "libmount/libmount.h": ("libmount-dev", "libmount-devel", "util-linux-libs"),
     "libtoolize": ("libtool", "libtool", "libtool"),
     "losetup": ("util-linux", "util-linux", "util-linux"),
     "Mail::Address": ("libmailtools-perl", "perl-MailTools", "perl-mailtools"),
@@ -75,11 +83,13 @@ PACKAGES = {
     "mkfs.ext4": ("e2fsprogs", "e2fsprogs", "e2fsprogs"),
     "modprobe": ("kmod", "kmod", "kmod"),
     "msgfmt": ("gettext", "gettext", "gettext"),
+    "ninja": ("ninja-build", "ninja-build", "ninja"),
     "openssl/evp.h": ("libssl-dev", "openssl-devel", "openssl"),
     "ovmf": ("ovmf", "edk2-ovmf", "edk2-ovmf"),
     "pgrep": ("procps", "procps-ng", "procps-ng"),
     "pkg-config": ("pkg-config", "pkgconf-pkg-config", "pkgconf"),
     "popt.h": ("libpopt-dev", "popt-devel", "popt"),
+    "python3-jinja2": ("python3-jinja2", "python3-jinja2", "python-jinja"),
     "qemu-img": ("qemu-utils", "qemu-img", "qemu-img"),
     "qemu-system-x86_64": ("qemu-system-x86", "qemu-system-x86-core", "qemu-system-x86"),
     "s390x-linux-gnu-gcc": ("gcc-s390x-linux-gnu", "gcc-s390x-linux-gnu", ""),

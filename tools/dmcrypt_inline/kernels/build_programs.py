@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,11 +19,10 @@ from ..common.paths import GIB, is_complete, locked, log_dir, require_space, sta
 from ..common.progress import step
 from ..common.run import run
 from ..trees.series import Tree
-from ..trees.targets import Autotools, Target
+from ..trees.targets import Build, Target
 
-VARIABLES = ("CC=gcc", "CPPFLAGS=", "LDFLAGS=", "LIBS=")  # those of the caller's environment must not count
 CFLAGS = "-g -O2"
-BUILD_SPACE = GIB // 4  # 60 MB of sources, objects and programs
+BUILD_SPACE = GIB  # systemd: 500 MB of sources, objects and programs
 AWKWARD = re.compile(r"[^\w./+,@%=:-]")  # in a path; libtool cannot install there
 
 
@@ -30,14 +30,13 @@ AWKWARD = re.compile(r"[^\w./+,@%=:-]")  # in a path; libtool cannot install the
 class Programs:
     """One built and installed target, such as cryptsetup.
 
-    `prefix` holds sbin, lib and so on; the programs run by their absolute path. `tests` is the tests directory of the
-    sources, with the test programs. `version` is the one that the program prints, `queue_hash` that of the queue
-    applied.
+    `prefix` holds sbin, lib and so on; the programs run by their absolute path. `source` has the sources, with the
+    test programs. `version` is the one that the program prints, `queue_hash` that of the queue applied.
     """
 
     target: str
     prefix: Path
-    tests: Path
+    source: Path
     version: str
     queue_hash: str
 
@@ -64,35 +63,34 @@ def build_programs(tree: Tree) -> Programs:
                 update_files(tree.path, tree.series, source, log)
                 configure_programs(build, source, prefix, CFLAGS, log)
                 make_programs(build, source, log)
-                _make(source, log, "install", "DESTDIR=")
+                run_commands(build.install, source, log)
                 stamp(place, key)
-    said = run([prefix / build.program, "--version"], log=log, timeout=60).output
-    return Programs(name, prefix, source / "tests", parse_version(said), tree.queue_hash)
+    said = run([place / build.program, "--version"], log=log, timeout=60).output
+    return Programs(name, prefix, source, parse_version(said), tree.queue_hash)
 
 
-def build_of(target: Target) -> Autotools:
+def build_of(target: Target) -> Build:
     """The row that says how the target is built. Raises UserError for a kernel."""
     if target.build is None:
         raise UserError(f"{target.name} is a kernel")
     return target.build
 
 
-def configure_programs(build: Autotools, source: Path, prefix: Path, cflags: str, log: Path) -> None:
-    """Prepare the sources in `source` and configure them there. Raises CommandError."""
-    for argv in build.prepare:
-        run(argv, log=log, timeout=600, cwd=source)
-    arguments = [f"--prefix={prefix}", *build.options, *VARIABLES, f"CFLAGS={cflags}"]
-    run(["./configure", *arguments], log=log, timeout=600, cwd=source, env={"CONFIG_SITE": "/dev/null"})
+def configure_programs(build: Build, source: Path, prefix: Path, cflags: str, log: Path) -> None:
+    """Configure the sources in `source`. Raises CommandError."""
+    run_commands(build.configure, source, log, prefix=prefix, cflags=cflags)
 
 
-def make_programs(build: Autotools, source: Path, log: Path) -> str:
+def make_programs(build: Build, source: Path, log: Path) -> str:
     """Compile all in the configured `source`. Returns the messages, those of each job in one piece."""
-    return "".join(_make(source, log, *goals) for goals in build.goals)
+    return run_commands(build.make, source, log)
 
 
-def _make(source: Path, log: Path, *arguments: str) -> str:
-    argv: list[str | Path] = ["make", "-C", source, f"-j{jobs()}", "--output-sync=target", *arguments]
-    return run(argv, log=log, timeout=1800).transcript
+def run_commands(commands: Sequence[Sequence[str]], source: Path, log: Path, **words: object) -> str:
+    """Run the commands of a Build in `source`. Returns their messages. Raises CommandError."""
+    filled = [[word.format(jobs=jobs(), **words) for word in command] for command in commands]
+    env = {"CONFIG_SITE": "/dev/null"}
+    return "".join(run(argv, log=log, timeout=1800, cwd=source, env=env).transcript for argv in filled)
 
 
 def parse_version(said: str) -> str:

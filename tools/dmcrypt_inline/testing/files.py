@@ -14,7 +14,7 @@ MUTANTS = TESTS / "mutants"  # patches, not tests; no guest needs them
 KSELFTESTS = ("dm-crypt", "functional")  # the groups that test the driver alone
 IN_TREE = KSELFTESTS[0]  # the group that the queues add to the kernel tree
 CRYPTSETUP, WITHOUT_QUEUE = "cryptsetup", "cryptsetup_on_base"  # tests of cryptsetup; the kernel has the queue, or not
-DRACUT = "dracut"  # tests of dracut
+OTHERS = ("dracut", "systemd")  # tests of these programs
 
 # The tests of the tree must find their defects on a kernel with its default settings.
 IN_TREE_ARGUMENTS = ("cryptd.cryptd_max_cpu_qlen=1000",)
@@ -38,7 +38,7 @@ def cryptsetup_tests() -> list[str]:
 
 def program_tests() -> list[str]:
     """The tests of cryptsetup and of other programs, as 'group/name'."""
-    return [*cryptsetup_tests(), *test_names(DRACUT)]
+    return [*cryptsetup_tests(), *(name for group in OTHERS for name in test_names(group))]
 
 
 def group_of(test: str) -> str:

@@ -122,7 +122,7 @@ class Guests:
                 "TEST": test,
                 "LIMIT": f"{timeout / 2:.0f}",
                 "CRYPTSETUP_PREFIX": str(self.cryptsetup.prefix) if self.cryptsetup else "",
-                "CRYPTSETUP_TESTS": str(self.cryptsetup.tests) if self.cryptsetup else "",
+                "CRYPTSETUP_TESTS": str(self.cryptsetup.source / "tests") if self.cryptsetup else "",
                 "DM_CRYPT_QUICK": "1" if self.quick else "",
                 **self.env,
             },

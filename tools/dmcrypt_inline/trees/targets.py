@@ -1,7 +1,7 @@
 """The targets: one row for each tree and version that a queue applies to.
 
 A new backport is a row here and a directory queues/<name> with series, cover-letter.txt and patches/. A target that
-is not a kernel takes a row, a directory, and a short description of its build (see Autotools). Further files of a
+is not a kernel takes a row, a directory, and a short description of its build (see Build). Further files of a
 target lie in tools/targets/<name>: `base.patch` takes the files of the Debian package to the ones that the
 queue applies to, `native.patch` is for User-Mode Linux, `measured/*.patch` for kernels of the flavour MEASURED.
 """
@@ -56,7 +56,12 @@ SCRIPTS = Kind(
     lists=("initramfs@vger.kernel.org",),
     tracked=(".",),
 )
-KINDS = (LINUX, TOOL, SCRIPTS)
+SYSTEM = Kind(
+    *("SYSTEMD", "src/cryptsetup/cryptsetup.c", "high-priority"),
+    lists=("systemd-devel@lists.freedesktop.org",),
+    tracked=(".",),
+)
+KINDS = (LINUX, TOOL, SCRIPTS, SYSTEM)
 
 
 @dataclass(frozen=True)
@@ -81,17 +86,18 @@ class Package:
 
 
 @dataclass(frozen=True)
-class Autotools:
-    """The build of a target that is no kernel: `prepare` in its sources, ./configure with `options`, make, install.
+class Build:
+    """The build of a target that is no kernel: commands that run in its sources, with {prefix}, {cflags} and {jobs}.
 
-    `prepare` are commands; `goals` are the arguments of each make before `make install`; `program`, below the prefix,
-    prints the version with --version.
+    `packages` is the group of host packages. `program` prints the version with --version; its path begins with
+    "source" or "installed".
     """
 
-    prepare: tuple[tuple[str, ...], ...]
-    options: tuple[str, ...]
-    goals: tuple[tuple[str, ...], ...]
+    packages: str
+    configure: tuple[tuple[str, ...], ...]
+    make: tuple[tuple[str, ...], ...]
     program: str
+    install: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,8 +122,8 @@ class Target:
     its driver is in the package. `directory` holds the queue.
 
     Of programs only: `build`, or `own_test` for scripts; `guests` are the targets whose kernels the tests run on,
-    `tests` the names or groups of tests. Of kernels only: `fragments` maps each flavour to its config fragments, later
-    ones win.
+    `tests` the names or groups of tests, `cryptsetup` the target whose cryptsetup they use, if another. Of kernels
+    only: `fragments` maps each flavour to its config fragments, later ones win.
     `other_sources` are files of further modules, outside the driver's directory; variants replace them, too.
     `has_flags`: the base knows the flags, and the queue has fixes. `defects` are the kselftests that fail on the base,
     `native_defects` in the NATIVE flavour. `exceptions` are kselftests that may skip, and cases "test:case" that fail,
@@ -136,10 +142,11 @@ class Target:
     long_term: bool = False
     in_package: bool = False
     directory: Path | None = None
-    build: Autotools | None = None
+    build: Build | None = None
     own_test: OwnTest | None = None
     guests: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
+    cryptsetup: str = ""
     fragments: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     other_sources: tuple[str, ...] = ()
     has_flags: bool = False
@@ -367,14 +374,19 @@ LINUX_6_1 = Target(
         ),
     ),
 )
-CRYPTSETUP_BUILD = Autotools(
-    prepare=(("sh", "./autogen.sh"),),
-    options=(
-        *("--with-crypto_backend=openssl", "--enable-luks2-reencryption"),
-        *("--disable-nls", "--with-tmpfilesdir=no"),  # nothing may be installed outside the prefix
-    ),
-    goals=(("all",), ("check", "TESTS=")),  # builds the test programs and runs none
-    program="sbin/cryptsetup",
+MAKE = ("make", "-j{jobs}", "--output-sync=target")
+CONFIGURE = (
+    *("./configure", "--prefix={prefix}", "--with-crypto_backend=openssl", "--enable-luks2-reencryption"),
+    *("--disable-nls", "--with-tmpfilesdir=no"),  # nothing may be installed outside the prefix
+    # The variables of the caller's environment must not count.
+    *("CC=gcc", "CPPFLAGS=", "LDFLAGS=", "LIBS=", "CFLAGS={cflags}"),
+)
+CRYPTSETUP_BUILD = Build(
+    packages="cryptsetup",
+    configure=(("sh", "./autogen.sh"), CONFIGURE),
+    make=((*MAKE, "all"), (*MAKE, "check", "TESTS=")),  # builds the test programs and runs none
+    program="installed/sbin/cryptsetup",
+    install=((*MAKE, "install", "DESTDIR="),),
 )
 CRYPTSETUP_2_3 = Target(
     name=CRYPTSETUP,
@@ -413,7 +425,10 @@ CRYPTSETUP_2_8 = Target(
     },
     kind=TOOL,
     has_flags=True,
-    build=replace(CRYPTSETUP_BUILD, options=(*CRYPTSETUP_BUILD.options, "--disable-asciidoc", "--disable-ssh-token")),
+    build=replace(
+        CRYPTSETUP_BUILD,
+        configure=(("sh", "./autogen.sh"), (*CONFIGURE, "--disable-asciidoc", "--disable-ssh-token")),
+    ),
     guests=(DEFAULT, "linux-7.3-fixes"),  # a kernel without high_priority, and one that has all flags
     tests=("cryptsetup/own_suite",),
 )
@@ -428,10 +443,36 @@ DRACUT = Target(
     guests=(DEFAULT,),
     tests=("dracut",),
 )
+FEATURES = tuple(f"-D{name}=enabled" for name in ("blkid", "fdisk", "libcryptsetup", "libmount", "openssl", "repart"))
+SYSTEMD = Target(
+    name="systemd",
+    upstream="systemd, which Debian has in testing",
+    tag="v262",
+    package=Package("systemd", "testing"),  # sid's index can name a tarball that the archive has removed
+    blobs={
+        "man/crypttab.xml": "2e93e11d26ec",
+        "man/repart.d.xml": "3e012f86194d",
+        "src/cryptsetup/cryptsetup.c": "fb616a3426c8",
+        "src/repart/repart.c": "388f25c39894",
+        "src/shared/cryptsetup-util.h": "0a293c87bac7",
+        "test/units/TEST-24-CRYPTSETUP.sh": "a2afd7d72095",
+        "test/units/TEST-58-REPART.sh": "c862c07d2efb",
+    },
+    kind=SYSTEM,
+    build=Build(
+        packages="systemd",
+        configure=(("meson", "setup", "build", "-Dc_args=", "-Dvcs-tag=false", "--auto-features=disabled", *FEATURES),),
+        make=(("ninja", "-C", "build", "-j{jobs}", "systemd-cryptsetup", "systemd-repart"),),
+        program="source/build/systemd-cryptsetup",
+    ),
+    guests=(DEFAULT, "linux-7.3-fixes"),  # a kernel without high_priority, and one that has all flags
+    tests=("systemd",),
+    cryptsetup="cryptsetup-2.8",
+)
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
-        *(LINUX_5_8, LINUX_7_3, LINUX_6_12, LINUX_6_1, CRYPTSETUP_2_3, CRYPTSETUP_2_8, DRACUT),
+        *(LINUX_5_8, LINUX_7_3, LINUX_6_12, LINUX_6_1, CRYPTSETUP_2_3, CRYPTSETUP_2_8, DRACUT, SYSTEMD),
         *(LINUX_7_3_BIOS, LINUX_7_3_SECTORS, LINUX_7_3_LIBRARY, LINUX_7_3_UNITS),
     )
 }

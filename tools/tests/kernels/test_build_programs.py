@@ -14,7 +14,7 @@ from dmcrypt_inline.common.run import CommandError
 from dmcrypt_inline.kernels import build_programs as stage
 from dmcrypt_inline.trees.base import prepare_base
 from dmcrypt_inline.trees.series import Tree, apply_series
-from dmcrypt_inline.trees.targets import TOOL, Autotools, Package, Target
+from dmcrypt_inline.trees.targets import TOOL, Build, Package, Target
 
 CONFIGURE = """\
 #!/bin/sh
@@ -75,7 +75,13 @@ def tree(place: Path, main: str, old: str = OLD) -> Tree:
         kind=TOOL,
         directory=queue,
         blobs={"main.c": git(work, "rev-parse", "v2.3.3:main.c").strip()},
-        build=Autotools((("sh", "./autogen.sh"),), (), (("all",), ("check", "TESTS=")), "sbin/cryptsetup"),
+        build=Build(
+            packages="cryptsetup",
+            configure=(("sh", "./autogen.sh"), ("./configure", "--prefix={prefix}", "CFLAGS={cflags}")),
+            make=(("make", "all"), ("make", "check", "TESTS=")),
+            program="installed/sbin/cryptsetup",
+            install=(("make", "install", "DESTDIR="),),
+        ),
     )
     return apply_series(target, prepare_base(target, work))
 
@@ -96,7 +102,7 @@ def test_a_build_is_reused_until_the_tree_or_the_flags_change(tmp_path: Path, mo
     assert not mark.exists()
     mark.touch()
     assert made.target.build
-    changed = replace(made.target, build=replace(made.target.build, options=("--disable-nls",)))
+    changed = replace(made.target, build=replace(made.target.build, packages="other"))
     stage.build_programs(replace(made, target=changed))
     assert not mark.exists()
     assert not (tmp_path / "elsewhere").exists()
