@@ -199,15 +199,22 @@ content() { head -c 4M "/dev/mapper/$VOLUME" | sha256sum; }
 # header [DEVICE]: print a checksum of everything before the data.
 header() { dd if="${1:-$DEVICE}" bs=1M count=4 iflag=direct status=none | sha256sum; }
 
-# warned: cryptsetup printed one warning at standard error: the given options are not active.
+# warned [OPTION]...: cryptsetup printed one warning at standard error, that the device does not have the given
+# options, and a line for each OPTION that --persistent has not stored.
 warned() {
-	want "messages" "WARNING: Device $VOLUME is active without no_read_workqueue and no_write_workqueue, \
-these options need kernel 5.9 or later." "$SAID"
+	local option expected="WARNING: Device $VOLUME was activated without the requested workqueue options; the kernel \
+does not support them."
+
+	for option; do
+		expected+=$'\n'"Option $option is not active on device $VOLUME and was not made persistent."
+	done
+	want "messages" "$expected" "$SAID"
 	want "messages at standard error" "$SAID" "$ERRORS"
 }
 
-# printed_refusal: cryptsetup printed one error at standard error: a refresh is not supported.
+# printed_refusal: the last message of libcryptsetup about the table is that a refresh is not supported.
 printed_refusal() {
-	want "messages" "Requested dm-crypt performance options are not supported." "$SAID"
+	want "message" "Requested dm-crypt performance options are not supported." \
+		"$(grep -v -e '^device-mapper:' -e '^Failed to reload device' <<<"$SAID")"
 	want "messages at standard error" "$SAID" "$ERRORS"
 }

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 DESCRIPTION="on a kernel without the flags a refresh with one of them fails and changes nothing"
 #
-# With one message, before it asks for a passphrase or derives a key. Every operation that rebuilds the
-# table drops flags in the header without a message.
+# With one message besides that of device-mapper. Every operation that rebuilds the table drops flags in the header
+# without a message.
 # Requires: root, dmsetup, null_blk, jq, xxd, dm-crypt older than 1.22.0, the patched cryptsetup.
 # Risks: none.
 
@@ -34,37 +34,6 @@ refused() {
 		want "state of the volume" "$before" "$(state)"
 	done
 	want "exit status of a read" 0 "$(timeout 20 head -c 4096 "/dev/mapper/$VOLUME" >/dev/null; echo $?)"
-}
-
-# refused_before_a_key_is_derived TYPE [ARGUMENT...]: the passphrase is not read from standard input.
-# (Not of plain: its refresh asks first.)
-refused_before_a_key_is_derived() {
-	local type=$1 said left
-
-	shift
-	volume "$type"
-	open_volume
-	said=$(printf 'wrong\n' | { "$CRYPTSETUP" refresh "$VOLUME" "$NO_READ" "$@" 2>&1; echo "status $?"; cat; })
-	left=$(printf '%s\n' "Requested dm-crypt performance options are not supported." "status 1" wrong)
-	want "messages, status and unread input" "$left" "$said"
-}
-
-# A token that works, and one without its key.
-refused_with_a_token() {
-	local key=$NAME-token said
-
-	volume luks2
-	setup token add "$DEVICE" --key-description "$key"
-	open_volume
-	for with in without_its_key with_its_key; do
-		if [ $with = with_its_key ]; then
-			keyctl padd user "$key" @u <<<"$SECRET" >/dev/null || broken "keyctl failed"
-			defer keyctl purge user "$key"
-		fi
-		said=$(printf 'wrong\n' | { "$CRYPTSETUP" refresh "$VOLUME" "$NO_WRITE" 2>&1; echo "status $?"; cat; })
-		want "messages, status and unread input, $with" \
-			"$(printf '%s\n' "Requested dm-crypt performance options are not supported." "status 1" wrong)" "$said"
-	done
 }
 
 # A refused refresh must not touch what is stored either.
@@ -139,11 +108,9 @@ reencryption_works_with_stored_flags() {
 	want "flags" "${STORED[both]}" "$(stored "$DEVICE")"
 }
 
-requires_cryptsetup jq xxd keyctl
+requires_cryptsetup jq xxd
 requires_no_flags
 
-CASES=("refused_before_a_key_is_derived luks1" "refused_before_a_key_is_derived luks2"
-	"refused_before_a_key_is_derived luks2 --key-file /dev/null" refused_with_a_token)
 for type in plain luks1 luks2 luks2-aead luks2-hmac; do
 	CASES+=("refused $type")
 done
