@@ -125,13 +125,8 @@ STAGES = {
     "check": Stage(testing.check, "the checks that need no guest", (ALL_TARGETS, *OWN, JOBS, CHECKS)),
     "selftest": Stage(
         testing.selftest,
-<<<<<<< HEAD
-        "the tests of the driver (or of cryptsetup, dracut) in guests",
-        (*TREE, JOBS, TESTS, EXCLUDE, FAILED, VARIANT, QUICK, BLKTESTS),
-=======
         "the tests of the driver (or of a program) in guests",
-        (*TREE, JOBS, TESTS, EXCLUDE, FAILED, VARIANT, QUICK),
->>>>>>> origin/sysd
+        (*TREE, JOBS, TESTS, EXCLUDE, FAILED, VARIANT, QUICK, BLKTESTS),
         ANY_GUEST,
     ),
     "shell": Stage(
