@@ -171,7 +171,7 @@ def test_each_commit(machine: Machine) -> Counts:
     """
     suite = Suite(machine, "bisect")
     suite.guests = replace(suite.guests, env={"DM_CRYPT_ANY_DRIVER": "1"})  # no skip where the driver lacks the flags
-    known = KnownFailures()
+    known = KnownFailures(get_target(machine.kernel.target).later)
     outcomes: list[Outcome] = []
 
     def judge(name: str, result: TestResult) -> TestResult:

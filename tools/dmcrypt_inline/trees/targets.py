@@ -127,7 +127,8 @@ class Target:
     `other_sources` are files of further modules, outside the driver's directory; variants replace them, too.
     `has_flags`: the base knows the flags, and the queue has fixes. `defects` are the kselftests that fail on the base,
     `native_defects` in the NATIVE flavour. `exceptions` are kselftests that may skip, and cases "test:case" that fail,
-    on base and queue; `native_exceptions` may skip in the NATIVE flavour, too.
+    on base and queue; `native_exceptions` may skip in the NATIVE flavour, too. `later` are cases (test, case) of a mode
+    that one commit adds and a later one completes.
     """
 
     name: str
@@ -154,6 +155,7 @@ class Target:
     native_defects: tuple[str, ...] = ()
     exceptions: tuple[str, ...] = ()
     native_exceptions: tuple[str, ...] = ()
+    later: tuple[tuple[str, str], ...] = ()
 
     @property
     def queue(self) -> Path:
@@ -289,6 +291,7 @@ LINUX_5_8 = Target(
         "reads_without_memory_fail_or_have_data",
         "swap_over_crypt",
     ),
+    later=(("functional/throttled_writer_stops_nobody", "others_write both"),),  # the root cgroup is the last patch
 )
 LINUX_7_3 = Target(
     name="linux-7.3-fixes",
