@@ -8,8 +8,8 @@ DESCRIPTION="systemd-repart stores the flags of EncryptFlags= in the LUKS2 heade
 
 . "$(dirname "$0")/common.sh"
 
-# stored OFFLINE FLAG...: repart makes an image, with or without dm-crypt.
-stored() {
+# repart_stores OFFLINE FLAG...: repart makes an image, with or without dm-crypt.
+repart_stores() {
 	local offline=$1
 
 	shift
@@ -39,8 +39,11 @@ stored() {
 	want "options in the table" "$(supported "$@")" "$(arguments "$VOLUME")"
 }
 
+[ -x "$TREE/build/systemd-repart" ] || skip "needs the patched systemd-repart in TREE"
 SECRET=fake-passphrase
 for offline in yes no; do
-	CASES+=("stored $offline" "stored $offline no-read-workqueue no-write-workqueue" "stored $offline ${ALL[*]}")
+	for flags in "" "no-read-workqueue no-write-workqueue" "${ALL[*]}"; do
+		CASES+=("repart_stores $offline${flags:+ $flags}")
+	done
 done
 run
