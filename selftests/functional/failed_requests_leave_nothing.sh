@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 DESCRIPTION="each request to a failing disk fails once, and frees what was allocated for it"
 #
-# Requires: root, dmsetup, fio, null_blk, dm-flakey; for two cases CONFIG_DEBUG_KMEMLEAK and CONFIG_MEM_ALLOC_PROFILING.
+# Requires: root, dmsetup, fio, null_blk, dm-flakey; for one case CONFIG_DEBUG_KMEMLEAK.
 # Risks: none.
-# Kernel arguments: kmemleak=on sysctl.vm.mem_profiling=1
+# Kernel arguments: kmemleak=on
 # Guest: emulated
 
 . "$(dirname "$0")/common.sh"
@@ -23,23 +23,6 @@ nothing_is_kept() {
 	crypt failing "$2" ${FLAGS[$1]}
 	every_request_fails 4
 }
-
-# nothing_is_allocated: by dm-crypt without a mapping, after requests that failed or succeeded.
-nothing_is_allocated() {
-	[ -r /proc/allocinfo ] || skip "needs CONFIG_MEM_ALLOC_PROFILING"
-	! dmsetup table --target crypt | grep -q : || skip "needs a machine without another mapping"
-	nothing_is_kept both aes-xts-plain64 2
-	undo
-	null_disk irqmode=2
-	crypt allocates aes-xts-plain64 ${FLAGS[both]}
-	verified_io allocates "$MAPPED" --rw=randwrite --bsrange=4k-1M --size=8M
-	[ -n "$(allocated)" ] || skip "needs sysctl.vm.mem_profiling=1"
-	undo
-	want "bytes, allocations and their places" "" "$(allocated)"
-}
-
-# allocated: print what dm-crypt has allocated.
-allocated() { awk '/dm-crypt\.c/ && $2' /proc/allocinfo; }
 
 # kmemleak_finds_nothing CIPHER: failed requests leave nothing unreferenced.
 kmemleak_finds_nothing() {
@@ -61,12 +44,11 @@ kmemleak_finds_nothing() {
 
 requires fio target:flakey modes async
 
-CASES=("kmemleak_finds_nothing async-xts" nothing_is_allocated)
+CASES=("kmemleak_finds_nothing async-xts")
 for mode in "${MODES[@]}"; do
 	CASES+=("nothing_is_kept $mode aes-xts-plain64 2" "nothing_is_kept $mode async-xts 2")
 done
 CASES+=("nothing_is_kept both aes-xts-plain64 0" "nothing_is_kept both aes-xts-plain64 1")
-quick_cases "kmemleak_finds_nothing async-xts" nothing_is_allocated \
-	"nothing_is_kept default aes-xts-plain64 2" \
+quick_cases "kmemleak_finds_nothing async-xts" "nothing_is_kept default aes-xts-plain64 2" \
 	"nothing_is_kept both aes-xts-plain64 1" "nothing_is_kept both async-xts 2"
 run

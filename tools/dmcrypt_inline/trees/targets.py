@@ -249,10 +249,7 @@ def config_fragments(
 
 
 KUNIT = ("units_same_in_one_call",)  # the KUnit tests of a queue that has them
-ONLY_7_3 = (  # options of linux-7.3.config
-    "failed_requests_leave_nothing:nothing_is_allocated",
-    "lower_layers_delay_and_retry",
-)
+ONLY_7_3 = ("lower_layers_delay_and_retry",)  # needs options of linux-7.3.config
 # Inline reads have all the time they take, and nothing to go on with.
 NEVER_STOPS = (
     "reads_go_on_in_kcryptd",
