@@ -75,6 +75,19 @@ $((from + 8)) $((end - from - 8)) linear $disk $((from + 8))" || broken "no erro
 	no_requests_in_flight "$MAPPED"
 }
 
+# on_partition MODE
+on_partition() {
+	local disk
+
+	null_disk size=64 irqmode=1
+	disk=$DEVICE
+	addpart "$disk" 1 2048 65536 || broken "no partition"
+	defer delpart "$disk" 1
+	DEVICE=${disk}p1
+	crypt part aes-xts-plain64 ${FLAGS[$1]}
+	verified_io part "$MAPPED" --rw=randwrite --bsrange=4k-64k --iodepth=8 --size=4M
+}
+
 # checksums_below MODE: the block layer checks the disk's T10 protection information.
 checksums_below() {
 	local disk
@@ -95,9 +108,10 @@ needs_events block/block_bio_queue block/block_bio_complete
 
 for mode in "${MODES[@]}"; do
 	CASES+=("counted_once $mode 1" "split_by_disk $mode 2" "split_by_target $mode"
-		"part_fails $mode 0" "part_fails $mode 7" "part_fails $mode 15" "checksums_below $mode")
+		"part_fails $mode 0" "part_fails $mode 7" "part_fails $mode 15" "on_partition $mode"
+		"checksums_below $mode")
 done
 CASES+=("counted_once both 0" "counted_once both 2" "split_by_disk both 0" "split_by_disk both 1")
 quick_cases "counted_once both 1" "split_by_disk both 1" "split_by_target default" "part_fails both 7" \
-	"checksums_below both"
+	"on_partition both" "checksums_below both"
 run
