@@ -38,7 +38,8 @@ run_with() {
 	adiantum) specified="xchacha12,aes-adiantum-plain64 $1" arguments+=(key="$1" cipher="adiantum(xchacha12,aes)") ;;
 	*) arguments+=(key="$1") ;;
 	esac
-	names=""
+	dmsetup create linear --table "0 32768 linear /dev/ram0 0"
+	names=,linear
 	while read -r _ target name own; do
 		given=${own:+$own $1}
 		given=${given:-$specified}

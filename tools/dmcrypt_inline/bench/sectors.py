@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 from ..common.errors import UserError
@@ -19,7 +20,7 @@ from ..guests.guest import run_guest
 from ..guests.machine import UNACCELERATED, Machine
 from ..guests.runs import new_run
 from ..kernels.build import Kernel, build_variant
-from ..trees.targets import MEASURED_PATCHES
+from ..trees.targets import DISTRIBUTION, MEASURED, MEASURED_PATCHES
 from .measure import RESULTS, STAGE, now
 
 LOAD = TOOLS / "bench-native" / "sectors.c"
@@ -40,9 +41,9 @@ NAME = '\t.name   = "crypt",\n'  # as the driver has it
 class SectorsPlan:
     """Forms of the kernel and kinds of mappings.
 
-    `forms` are FORMS, perhaps with further kernel arguments. `older`: measure older instructions, too. `kinds` are
-    words of sectors.sh. `load` are parameters of sectors.c: threads that submit, requests in flight. `all_queues`:
-    measure the base and the queues below, too.
+    `forms` are FORMS, perhaps with further kernel arguments. `flavours` are kernels: MEASURED, DISTRIBUTION. `older`:
+    measure older instructions, too. `kinds` are words of sectors.sh. `load` are parameters of sectors.c: threads that
+    submit, requests in flight. `all_queues`: measure the base and the queues below, too.
     """
 
     forms: tuple[str, ...]
@@ -52,6 +53,7 @@ class SectorsPlan:
     cpus: int = 1
     load: str = ""
     all_queues: bool = True
+    flavours: tuple[str, ...] = (MEASURED,)
 
 
 NATIVE_PLANS = {
@@ -62,6 +64,7 @@ NATIVE_PLANS = {
         ("aes:512:inline", "aes:4096:inline", "null:512:inline", "aes:512:default"),
         61,
     ),
+    "distribution": SectorsPlan(FORMS[:2], False, ("aes:512:inline",), 61, flavours=(MEASURED, DISTRIBUTION)),
     "ciphers": SectorsPlan(FORMS[:2], False, ("essiv:512:inline", "adiantum:512:inline"), 61),
     "handover": SectorsPlan(
         ("plain", "plain nohlt"),  # an idle CPU sleeps, or it polls
@@ -103,12 +106,12 @@ def renamed(source: str, target: str) -> str:
     return source.replace(NAME, NAME.replace("crypt", target))
 
 
-def measure_sectors(machine: Machine, drivers: Mapping[str, str], plan: SectorsPlan, name: str) -> Path:
-    """Measure the drivers' sources, by variant, on the machine's kernel (flavour MEASURED). Returns the results file.
+def measure_sectors(machines: Sequence[Machine], drivers: Mapping[str, str], plan: SectorsPlan, name: str) -> Path:
+    """Measure the drivers' sources, by variant, on each machine's kernel. Returns the results file.
 
     Raises UserError when a module does not build or load, when data are wrong and when the kernel warns.
     """
-    kernel, target = machine.kernel, machine.tree.target
+    target = machines[0].tree.target
     started, begin = now(), time.monotonic()
     out = new_run(build_dir(target.name), STAGE)
     sources = {f"crypt_{number}": renamed(text, f"crypt{number}") for number, text in enumerate(drivers.values())}
@@ -118,15 +121,17 @@ def measure_sectors(machine: Machine, drivers: Mapping[str, str], plan: SectorsP
         rows.append(f"crypt_0 crypt0 {BASE_ON_7_4} {LIBRARY}\n")
     listed.write_text("".join(rows))
     further = {**sources, "sectors": LOAD.read_text()}
-    modules = build_variant(kernel, machine.tree, machine.tree.series, "measured", further=further)
-    inputs = {**modules.inputs, "measured": modules.directory, "drivers": listed}
+    sets = instructions(CPUINFO.read_text(), plan.older)
     cells = []
-    for form in plan.forms:
-        for chosen in instructions(CPUINFO.read_text(), plan.older):
-            say(f"measuring {', '.join(drivers)} on Linux {kernel.release} ({form}, {chosen})")
-            words = (*f"measure={form}".split(), *HIDDEN[chosen], f"ncpus={plan.cpus}")
-            found = _boot(kernel, inputs, words, plan, out / "-".join((*form.split(), chosen)))
-            cells += [{"form": form, "instructions": chosen, **cell} for cell in found]
+    for machine, form, chosen in product(machines, plan.forms, sets):
+        kernel = machine.kernel
+        modules = build_variant(kernel, machine.tree, machine.tree.series, "measured", further=further)
+        inputs = {**modules.inputs, "measured": modules.directory, "drivers": listed}
+        words = (*f"measure={form}".split(), *HIDDEN[chosen], f"ncpus={plan.cpus}")
+        shown = form if kernel.flavour == MEASURED else f"{form} {kernel.flavour}"
+        say(f"measuring {', '.join(drivers)} on Linux {kernel.release} ({shown}, {chosen})")
+        found = _boot(kernel, inputs, words, plan, out / "-".join((*shown.split(), chosen)))
+        cells += [{"form": shown, "instructions": chosen, **cell} for cell in found]
     content = {
         "kind": "sectors",
         "plan": name,
@@ -137,7 +142,7 @@ def measure_sectors(machine: Machine, drivers: Mapping[str, str], plan: SectorsP
         "measuring": [path.name for path in target.data(MEASURED_PATCHES)],
         "cells": cells,
     }
-    return write_environment(out / RESULTS, environment(machine, UNACCELERATED), content)
+    return write_environment(out / RESULTS, environment(machines[0], UNACCELERATED), content)
 
 
 def _boot(

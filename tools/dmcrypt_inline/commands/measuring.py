@@ -103,8 +103,9 @@ def bench_sectors(request: Request, name: str, rounds: int | None, given: Mappin
     }
     drivers |= {variant: path.read_text() for variant, path in given.items()}
     # All queues of a stack are measured on the kernel of the uppermost queue.
-    machine = Machine(made, build_kernel(request.tree(top_of_stack(target)), MEASURED), {}, request.accel)
-    path = sectors.measure_sectors(machine, drivers, plan, name)
+    top = request.tree(top_of_stack(target))
+    machines = [Machine(made, build_kernel(top, flavour), {}, request.accel) for flavour in plan.flavours]
+    path = sectors.measure_sectors(machines, drivers, plan, name)
     say(pages.page_text(path))
     say(f"the same with charts: make report RESULTS={path}")
     return 0

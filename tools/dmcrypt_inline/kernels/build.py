@@ -33,7 +33,16 @@ from ..common.paths import (
 from ..common.progress import step
 from ..common.run import run
 from ..trees.series import Tree
-from ..trees.targets import MEASURED, MEASURED_PATCHES, NATIVE, NATIVE_DEBUG, NATIVE_PATCH, Target, stack_below
+from ..trees.targets import (
+    DISTRIBUTION,
+    MEASURED,
+    MEASURED_PATCHES,
+    NATIVE,
+    NATIVE_DEBUG,
+    NATIVE_PATCH,
+    Target,
+    stack_below,
+)
 from .kconfig import configure, requested
 
 NO_PART_OF_A_KERNEL = ("Documentation/", "MAINTAINERS", "tools/testing/")
@@ -75,6 +84,7 @@ ARCHES = {  # by flavour; others: HOST
     NATIVE: USER_MODE,
     NATIVE_DEBUG: USER_MODE,
     MEASURED: USER_MODE,
+    DISTRIBUTION: USER_MODE,
     "clang": Arch("", compiler="clang-19", variables=("CC=clang-19",)),  # 7.3 takes none older than 17
     "i386": Arch("i386"),
     "arm": _cross("arm", "arm-linux-gnueabi-"),
@@ -161,7 +171,7 @@ def _source_files(tree: Tree, flavour: str, commit: str, log: Path) -> str:
     }
     headers = {path: line for path, line in _listed(tree, tree.base, directory).items() if path.endswith(".h")}
     files |= headers | (_listed(tree, tree.base, *others) if others else {})
-    patches = target.data(NATIVE_PATCH) + (target.data(MEASURED_PATCHES) if flavour == MEASURED else [])
+    patches = target.data(NATIVE_PATCH) + (target.data(MEASURED_PATCHES) if flavour in (MEASURED, DISTRIBUTION) else [])
     makefile = {f"{directory}Makefile": f"obj-y := {BUILT_IN}.o\n"}
     return write_tree(tree.path, files.values(), log, added=makefile, patches=patches)
 

@@ -15,7 +15,7 @@ from .tables import Chart, Section, Table, figure, ratio
 
 KIND = ("form", "instructions", "cipher", "sector", "flags")
 CPU_TIME, ELAPSED = "ns_per_512", "elapsed_per_512"
-ALONE = ("raw", "api", "library")  # the disk, and the cipher through the crypto API and through the AES library
+ALONE = ("raw", "linear", "api", "library")  # disk, device mapper, cipher through the crypto API and the AES library
 FLAGS = {"read": "no_read", "write": "no_write", "inline": "both"}  # the words of sectors.sh
 SECTOR_NOTES = (
     "User-Mode Linux: times are those of this processor, without an emulator. Medians over the rounds; in brackets the "
@@ -34,16 +34,26 @@ def sector_sections(results: Results) -> list[Section]:
     found: dict[tuple[Any, ...], list[NativeCell]] = {}
     for cell in cells:
         found.setdefault(tuple(cell[name] for name in KIND), []).append(cell)
-    return [_sector_section(kind, of, results["baseline"]) for kind, of in found.items()]
+    limits = {}  # the cipher in sectors of 4096 bytes, by form, instructions and load
+    for (form, instructions, cipher, sector, _), of in found.items():
+        if (cipher, sector) == ("aes", 4096):
+            times = {
+                (form, instructions, _load(cell)): median(cell[CPU_TIME]) for cell in of if cell["variant"] == "library"
+            }
+            limits.update(times)
+    return [_sector_section(kind, of, results, limits) for kind, of in found.items()]
 
 
 def _load(cell: NativeCell) -> str:
     return f"{SIZES[cell['size']]} {cell['direction']}"
 
 
-def _sector_section(kind: Sequence[Any], of: Sequence[NativeCell], baseline: str) -> Section:
-    """Nanoseconds per 512 bytes, the ratios to the baseline, and a chart of the requests of 64k."""
+def _sector_section(
+    kind: Sequence[Any], of: Sequence[NativeCell], results: Results, limits: Mapping[tuple[Any, ...], float]
+) -> Section:
+    """Nanoseconds per 512 bytes, the ratios to the baseline, and a chart of the requests of 4k and 64k."""
     form, instructions, cipher, sector, flags = kind
+    baseline, cpu = results["baseline"], results["environment"]["cpu"]
     variants = list(dict.fromkeys(cell["variant"] for cell in of))
     loads: dict[str, dict[str, Sequence[float]]] = {}
     for cell in of:
@@ -53,9 +63,9 @@ def _sector_section(kind: Sequence[Any], of: Sequence[NativeCell], baseline: str
     ratios = [[load, *(_ratio(found[baseline], found[name]) for name in compared)] for load, found in loads.items()]
     tables = [Table("Nanoseconds per 512 bytes", ["", *variants], times)]
     tables += [Table(f"Speed / {baseline}", ["", *compared], ratios)] if compared else []
-    drawn = [found for load, found in loads.items() if load.startswith("64k")]
-    chart = [Chart("Where the time goes: requests of 64k", partial(_parts, loads, variants))] if drawn else []
-    return Section(f"{form}, {instructions}: {cipher}, sectors of {sector}, {flags}", "", chart, tables)
+    least = {load: limits[form, instructions, load] for load in loads if limits and cipher == "aes"}
+    chart = Chart("Where the time goes: requests of 4k and 64k", partial(_parts, loads, variants, least))
+    return Section(f"{form}, {instructions}: {cipher}, sectors of {sector}, {flags}", f"{cpu}.", [chart], tables)
 
 
 def _spread(samples: Sequence[float]) -> str:
@@ -68,23 +78,30 @@ def _ratio(reference: Sequence[float], samples: Sequence[float]) -> str:
     return ratio(compare(dict(enumerate(reference)), dict(enumerate(samples)), truediv))
 
 
-def _parts(loads: Mapping[str, Mapping[str, Sequence[float]]], variants: Sequence[str]) -> str:
-    """The time of disk, cipher and the rest: that of dm-crypt, the device mapper and the crypto API.
+def _parts(
+    loads: Mapping[str, Mapping[str, Sequence[float]]], variants: Sequence[str], limits: Mapping[str, float]
+) -> str:
+    """The time of disk, device mapper, cipher and the rest: that of dm-crypt and the crypto API.
 
     The cipher alone is the faster one of `api` and `library`. Both work sector by sector: a variant that encrypts
-    several sectors in one call may take less.
+    several sectors in one call may take less. `limits`: the cipher at its rate in sectors of 4096 bytes.
     """
     shown = [name for name in variants if name not in ALONE]
     panels = {}
     for load, found in loads.items():
-        if load.startswith("64k"):
+        if not load.startswith("1M"):
             middle = {name: median(samples) for name, samples in found.items()}
-            disk = middle["raw"]
+            disk, below = middle["raw"], middle.get("linear", middle["raw"])
             cipher = min((middle[name] for name in ("api", "library") if name in middle), default=0.0)
-            ciphers = [min(cipher, middle[name] - disk) for name in shown]
-            rest = [middle[name] - disk - own for name, own in zip(shown, ciphers)]
-            panels[load] = {"disk": [disk] * len(shown), "cipher": ciphers, "rest": rest}
-    return charts.stacks(panels, shown, "ns per 512 bytes")
+            ciphers = [min(cipher, middle[name] - below) for name in shown]
+            rest = [middle[name] - below - own for name, own in zip(shown, ciphers)]
+            parts = {"disk": [disk] * len(shown), "device mapper": [below - disk] * len(shown)}
+            parts |= {"cipher": ciphers, "dm-crypt and crypto API": rest}
+            if limits:
+                for values, least in zip(parts.values(), (disk, 0.0, limits[load], 0.0)):
+                    values.append(least)
+            panels[load] = parts
+    return charts.stacks(panels, [*shown, *(["disk, and cipher in 4096 bytes"] if limits else [])], "ns per 512 bytes")
 
 
 def _default_path(cells: Sequence[NativeCell]) -> list[Section]:

@@ -3,7 +3,7 @@
 A new backport is a row here and a directory queues/<name> with series, cover-letter.txt and patches/. A target that
 is not a kernel takes a row, a directory, and a short description of its build (see Build). Further files of a
 target lie in tools/targets/<name>: `base.patch` takes the files of the Debian package to the ones that the
-queue applies to, `native.patch` is for User-Mode Linux, `measured/*.patch` for kernels of the flavour MEASURED.
+queue applies to, `native.patch` is for User-Mode Linux, `measured/*.patch` for kernels that measure.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ CONFIG = TOOLS / "config"
 DATA = TOOLS / "targets"
 NATIVE, NATIVE_DEBUG = "native", "native_debug"  # User-Mode Linux
 MEASURED = "measured"  # User-Mode Linux for measurements with real ciphers
+DISTRIBUTION = "distribution"  # the same with options that distributions set
 NATIVE_PATCH, MEASURED_PATCHES = "native.patch", "measured/*.patch"  # for the sources of these kernels
-FLAVOURS = ("fast", "debug", NATIVE, NATIVE_DEBUG, MEASURED)  # of kernels that run
+FLAVOURS = ("fast", "debug", NATIVE, NATIVE_DEBUG, MEASURED, DISTRIBUTION)  # of kernels that run
 # Kernels that are only configured, to compile dm-crypt for them: the fast one with one change, or another processor.
 COMPILE_ONLY = ("clang", "preempt", "preempt_none", "one_cpu", "no_keys")
 CROSS_COMPILE_ONLY = ("i386", "arm", "s390")
@@ -237,11 +238,12 @@ def config_fragments(
         NATIVE: ("guest", "native", own),
         NATIVE_DEBUG: ("guest", "native", "debug", own, "native_debug"),
         MEASURED: ("measured",),
+        DISTRIBUTION: ("measured", "distribution"),
         "clang": fast,
         **{name: (*fast, f"compiled/{name}") for name in COMPILE_ONLY if name != "clang"},
         **{name: ("compiled", f"compiled/{name}") for name in CROSS_COMPILE_ONLY},
     }
-    for flavour in {without, NATIVE, NATIVE_DEBUG, MEASURED}.difference(native):
+    for flavour in {without, NATIVE, NATIVE_DEBUG, MEASURED, DISTRIBUTION}.difference(native):
         fragments.pop(flavour, None)
     for flavour, name in (last or {}).items():
         fragments[flavour] += (name,)
@@ -290,13 +292,14 @@ LINUX_5_8 = Target(
     ),
     later=(("functional/throttled_writer_stops_nobody", "others_write both"),),  # the root cgroup is the last patch
 )
+LINUX_7_3_NATIVE = (NATIVE_DEBUG, MEASURED, DISTRIBUTION)
 LINUX_7_3 = Target(
     name="linux-7.3-fixes",
     upstream="Linux mainline, today's",
     tag="v7.3",
     package=Package("linux-source-7.3", "trixie-backports", successor="linux-source-7.4"),
     blobs={DRIVER: "0bd22bda3e2d"},
-    fragments=config_fragments(NATIVE_DEBUG, MEASURED, own="linux-7.3", without="preempt_none"),  # x86 gave it up
+    fragments=config_fragments(*LINUX_7_3_NATIVE, own="linux-7.3", without="preempt_none"),  # x86 gave it up
     has_flags=True,
     defects=(*DEFECTS, "nothing_sleeps_under_rcu"),
     exceptions=("throttled_writer_stops_nobody", *KUNIT),
@@ -329,10 +332,10 @@ LINUX_7_3_UNITS = replace(
     upstream="the tree of linux-7.3-library with its queue",
     below="linux-7.3-library",
     fragments=config_fragments(
-        *(NATIVE_DEBUG, MEASURED),
+        *LINUX_7_3_NATIVE,
         own="linux-7.3",
         without="preempt_none",
-        last=dict.fromkeys(("debug", NATIVE_DEBUG, MEASURED), "linux-7.3-units"),  # the KUnit tests of this queue
+        last=dict.fromkeys(("debug", *LINUX_7_3_NATIVE), "linux-7.3-units"),  # the KUnit tests of this queue
     ),
     exceptions=("throttled_writer_stops_nobody",),
 )
