@@ -18,6 +18,7 @@
 #include <linux/bio.h>
 #include <linux/blkdev.h>
 #include <linux/bottom_half.h>
+#include <linux/cgroup.h>
 #include <linux/completion.h>
 #include <linux/hex.h>
 #include <linux/kthread.h>
@@ -63,6 +64,9 @@ MODULE_PARM_DESC(depth, "requests in flight of each thread, a value for each val
 static int span;
 module_param(span, int, 0);
 MODULE_PARM_DESC(span, "milliseconds of a sample; 0: the time of a few MiB");
+static bool softirq;
+module_param(softirq, bool, 0);
+MODULE_PARM_DESC(softirq, "the disk completes in softirq: let it do so at once, and not in ksoftirqd");
 
 static const int sizes[] = { SZ_4K, SZ_64K, SZ_1M };
 
@@ -144,10 +148,10 @@ static void submit(struct slot *slot, struct file *file, bool write, int size, u
 	slot->bio.bi_end_io = ended;
 	reinit_completion(&slot->done);
 	/* A disk completes reads in softirq, a RAM disk where they are submitted. */
-	if (!write)
+	if (!write || softirq)
 		local_bh_disable();
 	submit_bio(&slot->bio);
-	if (!write)
+	if (!write || softirq)
 		local_bh_enable();
 }
 
@@ -459,9 +463,16 @@ static void tear_down(void)
 	vfree(text);
 }
 
-/* A kernel thread, as a worker or io_uring's: kernel_fpu_begin() has nothing to save for it. */
-static int all(void *unused)
+/*
+ * A kernel thread, as a worker or io_uring's: kernel_fpu_begin() has nothing to save for it.
+ * Its bios belong to the cgroup of the program that loads the module.
+ */
+static int all(void *css)
 {
+#ifdef CONFIG_BLK_CGROUP
+	kthread_associate_blkcg(css);
+	css_put(css);
+#endif
 	result = prove() ?: measure();
 	kthread_complete_and_exit(&worked, 0);
 }
@@ -469,11 +480,15 @@ static int all(void *unused)
 static int __init sectors_init(void)
 {
 	struct task_struct *worker;
+	void *css = NULL;
 
 	on_each_cpu(know_host_thread, NULL, 1);
 	result = set_up();
 	if (!result) {
-		worker = kthread_run(all, NULL, "sectors");
+#ifdef CONFIG_BLK_CGROUP
+		css = task_get_css(current, io_cgrp_id);
+#endif
+		worker = kthread_run(all, css, "sectors");
 		result = PTR_ERR_OR_ZERO(worker);
 	}
 	if (!result)

@@ -21,7 +21,19 @@ if modprobe -q -n aes_xts_kunit; then
 	grep -q '^# Totals: pass:[1-9][0-9]* fail:0 skip:0' /sys/kernel/debug/kunit/aes_xts/results
 fi
 
-modprobe brd rd_nr=1 rd_size=16384
+# A kernel with block cgroups measures in a child of the root.
+if mount -t cgroup2 none /sys/fs/cgroup 2>/dev/null; then
+	echo +io >/sys/fs/cgroup/cgroup.subtree_control
+	mkdir /sys/fs/cgroup/child
+	echo $$ >/sys/fs/cgroup/child/cgroup.procs
+fi
+
+disk=/dev/ram0
+if modprobe -q null_blk gb=1 submit_queues=1 irqmode=1 memory_backed=1; then
+	disk=/dev/nullb0
+else
+	modprobe brd rd_nr=1 rd_size=16384
+fi
 cut -d' ' -f1 "$INPUT/drivers" | sort -u | while read -r module; do
 	insmod "$INPUT/measured/$module.ko"
 done
@@ -29,7 +41,7 @@ done
 # run_with KEY ROUNDS: create the mappings of $kind with that key and measure them; /proc/sectors has the samples.
 run_with() {
 	local target name own given specified="aes-xts-plain64 $1" flag wanted mapping words found
-	local arguments=(rounds="$2" sector="$sector")
+	local arguments=(rounds="$2" sector="$sector" disk="$disk")
 
 	case $cipher in
 	null) specified="capi:ecb(cipher_null)-plain64 -" ;;
@@ -38,7 +50,7 @@ run_with() {
 	adiantum) specified="xchacha12,aes-adiantum-plain64 $1" arguments+=(key="$1" cipher="adiantum(xchacha12,aes)") ;;
 	*) arguments+=(key="$1") ;;
 	esac
-	dmsetup create linear --table "0 32768 linear /dev/ram0 0"
+	dmsetup create linear --table "0 32768 linear $disk 0"
 	names=,linear
 	while read -r _ target name own; do
 		given=${own:+$own $1}
@@ -53,7 +65,7 @@ run_with() {
 			mapping=$name
 			[ "$flag" = "$flags" ] || mapping+=:$flag
 			read -ra words <<<"$wanted sector_size:$sector"
-			dmsetup create "$mapping" --table "0 32768 $target $given 0 /dev/ram0 0 ${#words[@]} ${words[*]}"
+			dmsetup create "$mapping" --table "0 32768 $target $given 0 $disk 0 ${#words[@]} ${words[*]}"
 			found=$(dmsetup table "$mapping" | grep -o 'no_[a-z]*_workqueue' || true)
 			[ "${found//$'\n'/ }" = "$wanted" ]
 			names+=,$mapping
