@@ -3,8 +3,6 @@
 cryptsetup makes every change. The program keeps no state: undoing an advice means removing both flags.
 """
 
-from __future__ import annotations
-
 import signal
 import subprocess
 from collections.abc import Callable, Sequence

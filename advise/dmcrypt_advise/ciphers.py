@@ -1,7 +1,5 @@
 """The driver of the kernel's crypto API for a cipher, and how it completes requests, from /proc/crypto."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

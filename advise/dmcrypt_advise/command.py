@@ -1,7 +1,5 @@
 """The command line."""
 
-from __future__ import annotations
-
 import argparse
 import signal
 import sys

@@ -1,7 +1,5 @@
 """The lines of crypttab, in /etc and in an initramfs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 python3 -m dmcrypt_advise.defects REPOSITORY writes docs/defects.md and the table between the markers in README.md.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """The devices below a mapping: partitions, LVM, RAID, other mappings, and the disks; and the devices above it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Read crypttab and the kernel command line from an initramfs. Nothing else of it is kept."""
 
-from __future__ import annotations
-
 import gzip
 import lzma
 import re

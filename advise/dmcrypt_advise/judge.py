@@ -3,8 +3,6 @@
 Commands in its texts are without `sudo`, and name this program dmcrypt-advise: the screen completes them.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """The version of the running kernel as upstream counts."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Collect all facts about the machine."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from . import ciphers, disks, initramfs, kernel, mappings, opening, stored

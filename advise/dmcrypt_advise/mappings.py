@@ -1,7 +1,5 @@
 """The open dm-crypt mappings and their tables. Of a key only the size is kept."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from dataclasses import dataclass

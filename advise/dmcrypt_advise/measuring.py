@@ -4,8 +4,6 @@ Further mappings of the same device, read-only and with a random key, have the s
 noise at the same cost. All variants alternate, and each round compares its own values. Writes are not measured.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import mmap

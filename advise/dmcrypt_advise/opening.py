@@ -4,8 +4,6 @@ Sources: cryptsetup-generator.c and cryptsetup.c of systemd, modules.d/*crypt of
 debian/initramfs of Debian's cryptsetup, the hook `encrypt` of Arch Linux, init/cmdline.go of booster.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable

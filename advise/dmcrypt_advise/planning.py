@@ -1,7 +1,5 @@
 """Plan a change of options: the calls of cryptsetup, and the steps that the user has to do by hand."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from shlex import join

@@ -4,8 +4,6 @@
 program, `==> cpio IMAGE MEMBER <==` a file in an initramfs, `==> not seen <==` the facts that could not be read.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import re

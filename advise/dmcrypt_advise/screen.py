@@ -1,7 +1,5 @@
 """Print facts and verdicts: 80 columns wide for people, as JSON for scripts."""
 
-from __future__ import annotations
-
 import json
 import re
 import textwrap

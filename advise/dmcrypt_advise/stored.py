@@ -1,7 +1,5 @@
 """The stored options of a mapping: LUKS2 header, crypttab, kernel command line, initramfs."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

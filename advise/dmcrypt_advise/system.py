@@ -1,7 +1,5 @@
 """The machine: files and the output of programs, or a recording of both for tests."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Mapping, Sequence

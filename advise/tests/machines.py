@@ -1,7 +1,5 @@
 """Recorded machines, in the form that `dmcrypt_advise.recording` explains, and images of the firmware."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 from pathlib import Path

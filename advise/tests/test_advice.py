@@ -1,7 +1,5 @@
 """The advice for recorded machines, and the facts behind it."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

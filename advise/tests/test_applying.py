@@ -1,7 +1,5 @@
 """dmcrypt-advise --apply and --undo: the calls, the manual steps, and what stops a change."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

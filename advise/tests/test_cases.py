@@ -4,8 +4,6 @@ cases/NAME.txt is the machine. cases/NAME.toml has the source, the expected fiel
 for the screen (without line breaks).
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """dmcrypt-advise --measure: the statistics, the mappings, and what is not measured."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

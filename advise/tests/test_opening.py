@@ -1,7 +1,5 @@
 """The program that opens a volume at boot, and what it reads."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock

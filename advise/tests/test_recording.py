@@ -1,7 +1,5 @@
 """Recorded machines: what a recording keeps, replaces and leaves out, and that it leads to the same advice."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

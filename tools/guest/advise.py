@@ -6,8 +6,6 @@ Most cases are rows of advice_cases(): a volume, the fields of the advice, and t
 flags --apply must refuse.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Every test has a cache and a build directory of its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Shell scripts in place of guests, for the tests of suites and guests."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

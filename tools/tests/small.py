@@ -1,7 +1,5 @@
 """A target of a few lines, in place of a kernel."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

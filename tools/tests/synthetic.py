@@ -1,7 +1,5 @@
 """Results that nobody measured, for the tests of the report: the same every time."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The result of a check: it returns, or raises Failed or Skipped."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """`make check`, a queue for a program that is built: no patch adds a warning, with -Wextra."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`make check`, the documentation of a kernel queue: warnings of kernel-doc and of the tree's Sphinx build."""
 
-from __future__ import annotations
-
 import os
 import re
 import tempfile

@@ -1,7 +1,5 @@
 """`make check`, kernel queues alone: checkpatch, builds with W=1 and sparse, and the kselftest files."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """`make check`, the queue as others take it: with quilt and as mails."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """`make check`, a queue: its mails, that it applies, its spelling, and the checks of its kind of tree."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from pathlib import Path

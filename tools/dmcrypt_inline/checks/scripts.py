@@ -1,7 +1,5 @@
 """`make check`, a queue for scripts: shellcheck, and the test of the queue, which must fail without each patch."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

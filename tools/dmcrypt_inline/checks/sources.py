@@ -1,7 +1,5 @@
 """`make check`, the repository's own files: shell, Python, spelling, workflows, and names that must not be in them."""
 
-from __future__ import annotations
-
 import platform
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The stage `cache`: list or remove what runs keep for later ones."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

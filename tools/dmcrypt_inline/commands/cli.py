@@ -1,7 +1,5 @@
 """The command line: the table of stages, and the call of one of them."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

@@ -1,7 +1,5 @@
 """The stages `list` and `packages`: the names that options take, the settings, and the packages that the tools need."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterable
 from functools import partial

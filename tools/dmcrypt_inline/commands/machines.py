@@ -1,7 +1,5 @@
 """Build the kernels, modules and programs of guests, as the user asked."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

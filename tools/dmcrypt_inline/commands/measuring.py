@@ -1,7 +1,5 @@
 """The stages that measure, and those that show results."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

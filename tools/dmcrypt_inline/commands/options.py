@@ -1,7 +1,5 @@
 """The options of stages, and their values from make and from the file `settings`."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The stages that apply a queue, maintain it, and export it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

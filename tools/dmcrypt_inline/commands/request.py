@@ -1,7 +1,5 @@
 """The target, the trees and the accelerator that the user asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The stages that check and test a queue."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

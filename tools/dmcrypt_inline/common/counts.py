@@ -1,7 +1,5 @@
 """Counts of test cases and checks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

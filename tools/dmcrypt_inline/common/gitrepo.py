@@ -1,7 +1,5 @@
 """Git without the user's settings, and with commit ids that are the same everywhere."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

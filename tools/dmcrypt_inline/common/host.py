@@ -1,7 +1,5 @@
 """The programs that the tools need from the host, and a Python environment of our own."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """How many programs run at once: JOBS= or the CPUs that this process may use."""
 
-from __future__ import annotations
-
 import os
 
 _limits: list[int] = []  # the last one counts

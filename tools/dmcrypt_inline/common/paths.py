@@ -1,7 +1,5 @@
 """Directories of the project, its builds and its cache, whose entries are created atomically."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Progress: which steps run, for how long, and where their logs are."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import threading

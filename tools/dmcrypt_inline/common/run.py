@@ -1,7 +1,5 @@
 """The one function that runs other programs."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The environment of a result: the kernel, the machine and the versions of the tools."""
 
-from __future__ import annotations
-
 import json
 import platform
 import re

@@ -1,7 +1,5 @@
 """Boot a kernel with the host's own user space and run one script in it."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """Find kernel warnings in a console log."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

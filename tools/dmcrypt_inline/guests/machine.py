@@ -1,7 +1,5 @@
 """A kernel with its modules, ready to boot; and the choice between KVM, where a trial boot works, and TCG."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Mapping

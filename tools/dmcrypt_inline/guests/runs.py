@@ -3,8 +3,6 @@
 build/<target>/<stage> is a symbolic link to the newest one. Two runs at the same time never share a directory.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

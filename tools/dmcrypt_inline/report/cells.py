@@ -1,7 +1,5 @@
 """The results of make bench by cell: a load on one variant in one mode."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

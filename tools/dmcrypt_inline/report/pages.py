@@ -1,7 +1,5 @@
 """The report of a results file: one HTML page that needs no other file, or its tables as Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

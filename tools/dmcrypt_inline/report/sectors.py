@@ -1,7 +1,5 @@
 """Tables of make bench ACCEL=native: the cost of a sector by variant, or of the worker threads."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import truediv

@@ -4,8 +4,6 @@ Nothing here assumes a distribution: on a shared machine samples have a long tai
 median is that of the sign test (Conover, Practical Nonparametric Statistics, 3rd edition, 3.2).
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

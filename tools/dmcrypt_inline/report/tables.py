@@ -1,7 +1,5 @@
 """Tables, charts and sections of a report, and how figures are written."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Tables and charts of a benchmark in a guest, a section for each workload."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 

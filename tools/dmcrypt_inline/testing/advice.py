@@ -1,7 +1,5 @@
 """Test dmcrypt-advise in a guest: its advice for real mappings, --apply and --undo."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """The test files of selftests/: their names, and the lines at their tops that say how to run them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

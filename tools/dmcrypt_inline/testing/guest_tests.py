@@ -1,7 +1,5 @@
 """Run a test file in a guest, and read its KTAP, exit status and kernel log."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Failures that a commit of a queue may have, because no commit before it fixed them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Read the KTAP lines that the guest tests print."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

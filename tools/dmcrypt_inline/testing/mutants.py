@@ -1,7 +1,5 @@
 """Mutants: drivers that are wrong on purpose, and the tests that must catch them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ the system's disk. All else is the unmodified distribution. With Secure Boot the
 it starts Debian's signed shim, GRUB and MokManager.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

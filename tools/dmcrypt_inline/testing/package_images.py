@@ -1,7 +1,5 @@
 """Disks for `make package-test`: Debian with its own kernel and initramfs, dkms, and a root in a LUKS2 volume."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The outcomes of tests: printed next to those of earlier runs, and stored for later runs."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The suites of make selftest, mutants, soak, bisect-check, and make test: tests in guests, two at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

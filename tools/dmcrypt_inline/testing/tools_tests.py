@@ -1,7 +1,5 @@
 """The tools' own tests, as a part of `make test`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ..common.errors import UserError

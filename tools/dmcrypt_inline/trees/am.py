@@ -1,7 +1,5 @@
 """Apply a queue to the user's own repository, on a new branch. Its work tree, index and branches stay as they are."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections.abc import Iterator, Sequence

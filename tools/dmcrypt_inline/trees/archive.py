@@ -1,7 +1,5 @@
 """Debian packages, through a private apt root that leaves the system's own untouched."""
 
-from __future__ import annotations
-
 import platform
 import tempfile
 import time

@@ -1,7 +1,5 @@
 """Stage 'base tree': the target's tree before the queue, as a repository of its own."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The rules for the text of patches and cover letters."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

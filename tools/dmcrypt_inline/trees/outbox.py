@@ -1,7 +1,5 @@
 """Stage 'posting': the queue as mails for git send-email, signed off by the person who sends. Nothing is sent."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Sequence

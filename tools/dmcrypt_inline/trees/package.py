@@ -1,7 +1,5 @@
 """Stage 'package': dm-crypt of the trees with their queues applied, as a package that dkms builds for each kernel."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import tomllib

@@ -1,7 +1,5 @@
 """The way back: commits in build/<target>/tree become the queue's patch files."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The kselftest directory and the patch that adds it: the files are the original, the patch is made from them."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Stage 'queue applied': build/<target>/tree, one commit a patch, tags `base` and `series`."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import tempfile

@@ -6,8 +6,6 @@ target lie in tools/targets/<name>: `base.patch` takes the files of the Debian p
 queue applies to, `native.patch` is for User-Mode Linux, `measured/*.patch` for kernels that measure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """inguest.py: the program that measures in a guest."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

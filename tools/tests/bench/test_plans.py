@@ -1,7 +1,5 @@
 """plans.py and measure.py: cells and job files of the plans, variants by name, emulated disks."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

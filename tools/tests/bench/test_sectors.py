@@ -1,7 +1,5 @@
 """sectors.py: samples of a guest, instructions of a processor, the name of a target."""
 
-from __future__ import annotations
-
 import pytest
 
 from dmcrypt_inline.bench.sectors import gathered, instructions, renamed

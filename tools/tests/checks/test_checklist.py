@@ -1,7 +1,5 @@
 """checks/checklist.py: the result of each check is counted and printed."""
 
-from __future__ import annotations
-
 import pytest
 
 from dmcrypt_inline.checks.checklist import Check, Failed, Skipped, run_checks

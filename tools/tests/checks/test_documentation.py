@@ -1,7 +1,5 @@
 """checks/documentation.py: new warnings of the documentation build and all of kernel-doc fail."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """checks/linux.py, with a Makefile and a checkpatch of a few lines in place of the kernel's."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """checks/queues.py and posting.py: each check fails on the defect that it looks for."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

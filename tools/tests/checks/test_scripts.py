@@ -1,7 +1,5 @@
 """scripts.py: the test of a queue passes on each patch, and must fail without the patch."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """checks/sources.py: each check of the sources fails on the defect that it looks for."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from pathlib import Path

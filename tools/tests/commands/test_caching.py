@@ -1,7 +1,5 @@
 """The stage `cache`: the entries of the cache, and which of them are removed."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import time

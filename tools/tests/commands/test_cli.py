@@ -1,7 +1,5 @@
 """cli.py, options.py, the Makefile and the file `settings`: from the command line to a stage."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

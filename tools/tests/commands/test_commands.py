@@ -1,7 +1,5 @@
 """commands: targets and variants, requests that are refused before any work, and the order of stages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """host.py: the host's programs and packages, and the Python environment."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Cache entries are created atomically, and a full disk is reported."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """progress.py: parallel steps and lines on one terminal."""
 
-from __future__ import annotations
-
 import os
 import pty
 import subprocess

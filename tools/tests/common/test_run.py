@@ -1,7 +1,5 @@
 """The one function that runs programs: output, logs, failures, time limits."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

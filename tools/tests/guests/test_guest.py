@@ -1,7 +1,5 @@
 """guest.py, machine.py and runs.py: with shell scripts in place of virtme-run, QEMU and User-Mode Linux."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,7 +1,5 @@
 """kernel_log.py: real console logs with the warnings in them, and the kernel's headlines one by one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

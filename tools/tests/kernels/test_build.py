@@ -1,7 +1,5 @@
 """build.py: kernels and variants of a tree with the user's edits, with a kernel of a few lines."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """build_programs.py and checks/cryptsetup.py, with a cryptsetup of a few lines."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """kconfig.py: options that did not take effect are errors."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The report: tables, charts and the page, made from results."""
 
-from __future__ import annotations
-
 import base64
 import re
 from pathlib import Path

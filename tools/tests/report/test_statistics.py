@@ -1,7 +1,5 @@
 """statistics.py: medians and intervals with known values, comparisons within a round."""
 
-from __future__ import annotations
-
 from operator import sub, truediv
 
 import pytest

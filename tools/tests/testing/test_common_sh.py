@@ -1,7 +1,5 @@
 """selftests/dm-crypt/common.sh: test cases that fail, skip, stop, leak, or cannot be set up."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

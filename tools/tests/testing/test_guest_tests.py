@@ -1,7 +1,5 @@
 """guest_tests.py, files.py and mutants.py: test files in guests, and the verdicts on them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

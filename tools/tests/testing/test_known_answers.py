@@ -1,7 +1,5 @@
 """The data on the disk: the sums in regressions.sh, computed from the definitions of the modes."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import struct

@@ -1,7 +1,5 @@
 """ktap.py: correct and incorrect KTAP."""
 
-from __future__ import annotations
-
 import pytest
 
 from dmcrypt_inline.testing.ktap import Case, Report, parse

@@ -1,7 +1,5 @@
 """testing/package_guests.py: what counts as a result, which kernel a boot loader would take, who answers MokManager."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """suites.py, results.py and known_failures.py: which tests run where, their verdicts, and what a run stores."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

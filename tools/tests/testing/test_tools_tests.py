@@ -1,7 +1,5 @@
 """tools_tests.py: only tests that pass count as passed."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import nullcontext
 from pathlib import Path

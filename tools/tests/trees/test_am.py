@@ -1,7 +1,5 @@
 """am.py: a queue on a new branch of the user's repository."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which archive of the machine's own serves a suite."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

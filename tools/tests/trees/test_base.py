@@ -1,7 +1,5 @@
 """The base tree: LINUX= and packages. The user's tree is only read."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Patches and cover letters as mails."""
 
-from __future__ import annotations
-
 import pytest
 
 from dmcrypt_inline.trees.mails import cover_problems, parse_mail, patch_problems

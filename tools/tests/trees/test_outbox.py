@@ -1,7 +1,5 @@
 """outbox.py: the queue as mails, on a repository of a few files."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from email import message_from_string

@@ -1,7 +1,5 @@
 """trees/package.py: the files of the package, and the kernels that it refuses."""
 
-from __future__ import annotations
-
 import subprocess
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 The program runs on a small tree in place of the system, and calls stand-ins for the real programs.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """refresh.py: commits of the tree become the queue's files, and nobody's work is lost."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

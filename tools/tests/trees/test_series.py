@@ -1,7 +1,5 @@
 """Series files, and build/<target>/tree through its life."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

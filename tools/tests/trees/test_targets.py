@@ -1,7 +1,5 @@
 """targets.py: the rows have their files."""
 
-from __future__ import annotations
-
 import pytest
 
 from dmcrypt_inline.trees.targets import MEASURED, MEASURED_PATCHES, NATIVE, NATIVE_DEBUG, NATIVE_PATCH, TARGETS, Target
