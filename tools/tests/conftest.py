@@ -14,7 +14,6 @@ def own_places(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     place: Path = tmp_path_factory.mktemp("places")
     monkeypatch.setenv("DMCRYPT_INLINE_CACHE", str(place / "cache"))
     monkeypatch.setattr("dmcrypt_inline.common.paths.BUILD", place / "build")
-    monkeypatch.setattr("dmcrypt_inline.commands.options.SETTINGS_FILE", place / "settings")
     monkeypatch.setattr("dmcrypt_inline.commands.testing.BUILD", place / "build")
     monkeypatch.setattr("dmcrypt_inline.common.host.BUILD", place / "build")
     monkeypatch.setattr("dmcrypt_inline.checks.sources.BUILD", place / "build")

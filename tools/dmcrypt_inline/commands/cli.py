@@ -22,7 +22,7 @@ from ..testing.package_guests import SCENARIOS
 from ..trees.package import default_version
 from ..trees.targets import DEFAULT, KINDS, TARGETS
 from . import caching, listing, measuring, queue, testing
-from .options import Parser, accel, directory, flag, from_make, from_settings, names, number, option
+from .options import Parser, accel, directory, flag, from_make, names, number, option
 from .request import Request
 
 USAGE = """\
@@ -33,7 +33,6 @@ TARGET=linux-7.3-fixes    another queue than linux-5.8; make list shows all
 TEST=NAME  VARIANT=FILE.c    one test, on a driver of yours
 ACCEL=native              User-Mode Linux, the fastest; otherwise QEMU
 LINUX= CRYPTSETUP= DRACUT= SYSTEMD=DIR    your checkout; only `am` adds a branch
-The file `settings` keeps TARGET, ACCEL, JOBS and your checkouts.
 All options of a stage: tools/dmcrypt-inline STAGE --help"""
 
 # Variables that a calling make, git hook or kernel build exports: they would change the make and git that we run.
@@ -161,7 +160,7 @@ STAGES = {
         testing.package_test, "test the package on Debian guests in QEMU, as root", (LINUX, JOBS, SYSTEMS)
     ),
     "cache": Stage(caching.cache, "list the cache; PRUNE=30: remove what 30 days have not used", (PRUNE,)),
-    "list": Stage(listing.list_names, "targets, tests, mutants, checks, plans and settings"),
+    "list": Stage(listing.list_names, "targets, tests, mutants, checks and plans"),
     "packages": Stage(listing.list_packages, "the packages that the tools need, for three distributions"),
     "figures": Stage(
         measuring.figures,
@@ -230,13 +229,11 @@ def main(arguments: Sequence[str]) -> int:
 def _parse(variables: Sequence[str], words: Sequence[str]) -> tuple[Stage, dict[str, object]]:
     """The stage, and the arguments of its function. Raises UserError for what the stage does not take."""
     name = top_parser().parse_args(words[:1]).stage
-    stage, parser = STAGES[name], stage_parser(name)
-    settings = from_settings(parser, stage.accel) if name != "am" else []  # am changes the checkout that it is given
-    given = vars(parser.parse_args([*settings, *from_make(variables), *words[1:]]))
+    given = vars(stage_parser(name).parse_args([*from_make(variables), *words[1:]]))
     limit_jobs(given.pop("jobs", None))
     own = {each: path for each in (kind.variable for kind in KINDS) if (path := given.pop(each.lower(), None))}
     request = Request(given.pop("target", None), own, given.pop("accel", None))
-    return stage, {"request": request, **given}
+    return STAGES[name], {"request": request, **given}
 
 
 def _failed(message: str) -> int:

@@ -1,4 +1,4 @@
-"""The stages `list` and `packages`: the names that options take, the settings, and the packages that the tools need."""
+"""The stages `list` and `packages`: the names that options take, and the packages that the tools need."""
 
 import textwrap
 from collections.abc import Iterable
@@ -12,26 +12,19 @@ from ..checks.checklist import Queue
 from ..checks.queues import queue_checks
 from ..checks.sources import source_checks
 from ..common.host import GROUPS, install_commands, is_installed
-from ..common.jobs import jobs
 from ..common.progress import say
 from ..testing.files import kselftests, program_tests
 from ..testing.mutants import all_mutants
 from ..testing.package_guests import SCENARIOS
 from ..trees.series import parse_series
-from ..trees.targets import DEFAULT, TARGETS
-from .options import SETTINGS, read_settings
+from ..trees.targets import TARGETS
 from .request import Request
 
 WIDTH = 100  # columns
 
 
 def list_names(request: Request) -> int:
-    """Print the names that options take, and the settings."""
-    settings = read_settings()
-    say("settings (the file `settings` in the checkout):")
-    for name in SETTINGS:
-        default = {"JOBS": f"({jobs()})", "TARGET": f"({DEFAULT})"}.get(name, "-")
-        say(f"  {name:12}{settings.get(name, default)}")
+    """Print the names that options take."""
     say("targets (TARGET=):")
     for target in TARGETS.values():
         patches = len(parse_series(target.series.read_text()))

@@ -1,4 +1,4 @@
-"""The options of stages, and their values from make and from the file `settings`."""
+"""The options of stages, and their values from make."""
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
@@ -6,13 +6,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ..common.errors import UserError
-from ..common.paths import REPO
 from ..guests.guest import COUNTED
 from ..guests.machine import UNACCELERATED
-from ..trees.targets import KINDS
 
-SETTINGS_FILE = REPO / "settings"
-SETTINGS = ("TARGET", "ACCEL", *(kind.variable for kind in KINDS), "JOBS")
 ACCELERATORS = {
     "kvm": "KVM",
     "tcg": "QEMU without KVM",
@@ -77,29 +73,3 @@ def from_make(variables: Iterable[str]) -> list[str]:
     """The options for NAME=value words; an empty value means none."""
     pairs = [word.partition("=") for word in variables]
     return [f"--{name.lower()}={value}" for name, _, value in pairs if value]
-
-
-def from_settings(parser: argparse.ArgumentParser, accelerators: Sequence[str]) -> list[str]:
-    """The options for those settings that a stage takes."""
-    taken = parser.parse_args([])
-    settings = {name: value for name, value in read_settings().items() if hasattr(taken, name.lower())}
-    if settings.get("ACCEL") not in accelerators:
-        settings.pop("ACCEL", None)
-    return from_make(f"{name}={value}" for name, value in settings.items())
-
-
-def read_settings() -> dict[str, str]:
-    """The NAME=value lines of the file `settings`. Raises UserError for any other line, name or accelerator."""
-    found = {}
-    lines = SETTINGS_FILE.read_text().splitlines() if SETTINGS_FILE.exists() else []
-    for line in lines:
-        name, equals, value = (part.strip() for part in line.partition("="))
-        if not name or name.startswith("#"):
-            continue
-        if not equals or name not in SETTINGS or (name == "ACCEL" and value not in ACCELERATORS):
-            raise UserError(
-                f"{SETTINGS_FILE}: {line}\n  a line is NAME=value, and NAME one of {', '.join(SETTINGS)};"
-                f" ACCEL is one of {', '.join(ACCELERATORS)}"
-            )
-        found[name] = value
-    return found

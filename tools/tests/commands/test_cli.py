@@ -1,4 +1,4 @@
-"""cli.py, options.py, the Makefile and the file `settings`: from the command line to a stage."""
+"""cli.py, options.py and the Makefile: from the command line to a stage."""
 
 import ast
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline.commands import cli, options
+from dmcrypt_inline.commands import cli
 from dmcrypt_inline.commands.request import Request
 from dmcrypt_inline.common.jobs import jobs
 from dmcrypt_inline.common.paths import REPO, TOOLS
@@ -115,7 +115,7 @@ HOME = "/home/o'brien"
             {"tests": "a  b", "quick": True, "variant": "a=/b c", "exclude": "", "failed": False, "blktests": None},
         ),
         (
-            ["TEST=", "QUICK=0", "BLKTESTS=/b c", "selftest", "--failed"],
+            ["TEST=", "QUICK=0", "JOBS=3", "BLKTESTS=/b c", "selftest", "--failed"],
             Request(),
             {"tests": "", "quick": False, "variant": "series", "exclude": "", "failed": True, "blktests": Path("/b c")},
         ),
@@ -138,43 +138,14 @@ def test_variables_of_make_are_options(
     monkeypatch.setenv("HOME", HOME)
     assert cli.main(arguments) == 0
     assert asked == [(request_, expected)]
-
-
-LINUX = {"LINUX": Path("/a b")}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected", "at_once"),
-    [
-        (["selftest"], Request("linux-6.1", LINUX, "native"), 3),
-        (["ACCEL=kvm", "TARGET=linux-5.8", "JOBS=7", "selftest"], Request("linux-5.8", LINUX, "kvm"), 7),
-        (["demo"], Request("linux-6.1", LINUX, None), 3),  # does not take native
-        (["am"], Request(), None),  # changes the checkout, which only the command line names
-        (["cache"], Request(), None),
-    ],
-)
-def test_settings(
-    asked: list[tuple[Request, object]], arguments: list[str], expected: Request, at_once: int | None
-) -> None:
-    options.SETTINGS_FILE.write_text("# mine\n\nTARGET = linux-6.1\nACCEL=native\nLINUX=/a b\nJOBS=3\n")
-    assert cli.main(arguments) == 0
-    assert asked[0][0] == expected
-    assert jobs() == (at_once or len(os.sched_getaffinity(0)))
-
-
-@pytest.mark.parametrize("line", ["TEST=table", "nothing", "ACCEL=qemu", "JOBS=many"])
-def test_a_wrong_setting_is_an_error(asked: list[object], line: str) -> None:
-    options.SETTINGS_FILE.write_text(f"TARGET=linux-5.8\n{line}\n")
-    assert cli.main(["selftest"]) == 1
-    assert asked == []
+    assert jobs() == (3 if "JOBS=3" in arguments else len(os.sched_getaffinity(0)))
 
 
 def test_the_list_has_what_options_take(capsys: pytest.CaptureFixture[str]) -> None:
-    options.SETTINGS_FILE.write_text("TARGET=linux-6.1\n")
     assert cli.main(["list"]) == 0
     listed = set(capsys.readouterr().out.split())
     assert {*TARGETS, "table", "own_suite", "takes_any_word", "quilt_pushes_the_series", "quick"} <= listed
-    assert {"secure_boot", "TARGET", "JOBS"} <= listed
+    assert {"secure_boot"} <= listed
 
 
 def test_an_interrupt_has_a_status_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
