@@ -91,10 +91,9 @@ def package(request: Request, version: str) -> int:
 
 
 def packaged(request: Request, version: str) -> Path:
-    """Make the package, and print the paths; returns the path of the Debian package."""
+    """Make the package, print its path, and return it."""
     drivers = [package_stage.driver_of(request.tree(target)) for target in TARGETS.values() if target.in_package]
     made = package_stage.make(drivers, version)
-    for path in made:
-        say(str(path))
+    say(str(made))
     say(f"  for Linux {', '.join(f'{driver.series} up to .{driver.highest}' for driver in drivers)}")
-    return made[0]
+    return made

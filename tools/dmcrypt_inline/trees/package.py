@@ -66,16 +66,12 @@ def driver_of(tree: Tree) -> Driver:
     return Driver(f"{top['VERSION']}.{top['PATCHLEVEL']}", int(top["SUBLEVEL"]), files, int(made))
 
 
-def make(drivers: Sequence[Driver], version: str) -> list[Path]:
-    """The package, and the source and the spec file for akmods, below build/package; the same bytes for the same input.
-
-    Raises UserError when `version` is none for dkms.
-    """
+def make(drivers: Sequence[Driver], version: str) -> Path:
+    """The package in build/package, always the same bytes for the same input. Raises UserError for a wrong version."""
     if not VERSION.fullmatch(version):
         raise UserError(f"{version} is no version for a package: digits first, then letters, digits and .+~")
     shutil.rmtree(build_dir("package"))
     place, log = build_dir("package"), log_dir("package") / "package.log"
-    made = max(driver.made for driver in drivers)
     words = {"VERSION": version, "SERIES": f"Linux {', '.join(driver.series for driver in drivers)}"}
     root = place / "root"
     source = root / "usr" / "src" / f"{NAME}-{version}"
@@ -95,14 +91,9 @@ def make(drivers: Sequence[Driver], version: str) -> list[Path]:
         if path.is_dir():
             path.chmod(0o755)  # whatever the umask is
     debian = place / f"{NAME}_{version}_all.deb"
-    env = {"SOURCE_DATE_EPOCH": str(made)}
+    env = {"SOURCE_DATE_EPOCH": str(max(driver.made for driver in drivers))}
     run(["dpkg-deb", "--root-owner-group", "--build", root, debian], log=log, timeout=120, env=env)
-    tarball = place / f"dmcrypt-kmod-{version}.tar.xz"
-    same = ("--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu", f"--mtime=@{made}")
-    run(["tar", *same, "-cJf", tarball, "-C", source.parent, source.name], log=log, timeout=120)
-    spec = place / "dmcrypt-kmod.spec"
-    _from(DATA / spec.name, spec, words, 0o644)
-    return [debian, tarball, spec]
+    return debian
 
 
 def write_source(source: Path, drivers: Sequence[Driver], words: Mapping[str, str]) -> None:
