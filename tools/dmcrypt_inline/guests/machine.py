@@ -1,9 +1,9 @@
 """A kernel with its modules, ready to boot; and the choice between KVM, where a trial boot works, and TCG."""
 
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from ..common.errors import UserError
@@ -19,8 +19,6 @@ KVM = Path("/dev/kvm")
 TRIAL_SECONDS = 30.0  # KVM boots in about 2 s; where it hangs, it never ends
 # The kernel prints this early in its boot under KVM (arch/x86/kernel/cpu/hypervisor.c).
 UNDER_KVM = "Hypervisor detected: KVM"
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-FAILURE_HOLDS = 3600.0  # seconds until a failed trial is repeated
 
 
 @dataclass(frozen=True)
@@ -53,43 +51,29 @@ class Machine:
 def choose(kernel: Kernel, wanted: str | None) -> str:
     """ "kvm" or "tcg" for this kernel on this machine, or COUNTED.
 
-    `wanted` (ACCEL=) is one of these words, or None for KVM where a trial boot works and TCG elsewhere. The result
-    of a trial is kept: a success until the machine is booted again, a failure for an hour, or until KVM is wanted.
+    `wanted` (ACCEL=) is one of these words, or None for KVM where a trial boot works and TCG elsewhere.
     Raises UserError for any other word, and when KVM is wanted and does not work.
     """
     if wanted not in (None, "", "kvm", "tcg", COUNTED):
         raise UserError(f"unknown accelerator: {wanted}\n  ACCEL= takes kvm or tcg; without it, KVM is tried first")
     if wanted in ("tcg", COUNTED):
         return wanted
-    failure = _why_not_kvm(kernel, again=wanted == "kvm")
+    failure = why_not_kvm(kernel)
     if not failure:
         return "kvm"
     if wanted == "kvm":
         raise UserError(f"ACCEL=kvm, but {failure}\n  ACCEL=tcg, or no ACCEL=, uses the emulator, which is slower")
+    say(f"KVM is not used: {failure}")
     return "tcg"
 
 
-def _why_not_kvm(kernel: Kernel, *, again: bool) -> str:
-    """Why KVM cannot run this kernel here, "" when it can. `again`: repeat a trial that failed."""
+@cache
+def why_not_kvm(kernel: Kernel) -> str:
+    """Boot the kernel under KVM; the reason when that fails, else ""."""
     if not os.access(KVM, os.R_OK | os.W_OK):
         return f"{KVM} is missing or not accessible to this user"
-    kept = build_dir(kernel.target) / f"kvm-{kernel.key[:16]}-{BOOT_ID.read_text().strip()}"
-    if kept.exists():
-        failure = kept.read_text()
-        if not failure or (not again and time.time() < kept.stat().st_mtime + FAILURE_HOLDS):
-            return failure
-    failure = _try_kvm(kernel)
-    say("KVM works" if not failure else f"KVM is not used for the next hour: {failure}\n  ACCEL=kvm tries it again")
-    fresh = kept.with_name(f".{kept.name}-{os.getpid()}")
-    fresh.write_text(failure)
-    fresh.rename(kept)
-    return failure
-
-
-def _try_kvm(kernel: Kernel) -> str:
-    """Boot the kernel under KVM; the reason when that fails, else ""."""
     out = new_run(build_dir(kernel.target), "kvm-trial")
-    with step(f"trial boot under KVM, at most {TRIAL_SECONDS:.0f} s", out / "console.log"):
+    with step(f"trial boot under KVM, at most {TRIAL_SECONDS:.0f} s; ACCEL=tcg does without", out / "console.log"):
         trial = run_guest(kernel, "nothing.sh", name="kvm-trial", out=out, accel="kvm", timeout=TRIAL_SECONDS)
     if trial.status != 0:
         return f"it does not run this kernel: {trial.why} (console: {trial.console})"

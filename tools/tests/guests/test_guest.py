@@ -141,20 +141,9 @@ def test_kvm_is_used_only_after_a_trial(
     monkeypatch.setattr(machine, "TRIAL_SECONDS", 2.0)
     stand_in(monkeypatch, tmp_path, body)
     assert machine.choose(kernel, None) == chosen
-    stand_in(monkeypatch, tmp_path, WORKS)
-    assert machine.choose(kernel, None) == chosen  # the result of the trial holds for a while
-    monkeypatch.setattr(machine, "FAILURE_HOLDS", -1.0)
-    assert machine.choose(kernel, None) == "kvm"
-
-
-def test_a_user_who_wants_kvm_repeats_the_trial(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "kvm").touch()
-    monkeypatch.setattr(machine, "KVM", tmp_path / "kvm")
-    for body, wanted, chosen in (("exit 1", None, "tcg"), (WORKS, None, "tcg"), (WORKS, "kvm", "kvm")):
-        stand_in(monkeypatch, tmp_path, body)
-        assert machine.choose(kernel, wanted) == chosen
+    if chosen == "tcg":
+        with pytest.raises(UserError):
+            machine.choose(kernel, "kvm")
 
 
 def test_each_run_has_a_directory_and_the_last_ones_are_kept(tmp_path: Path) -> None:
