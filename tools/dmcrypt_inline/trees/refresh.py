@@ -17,8 +17,8 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
     """Write the tree's commits into the queue; returns a line for each file that was written or removed.
 
     The patch of an unchanged commit keeps its file. The files of selftests/dm-crypt and the patch that adds them stay
-    equal. Raises UserError, and writes nothing, where the queue would lose something: uncommitted changes, or edits
-    of the patch files since the tree was made.
+    equal. Raises UserError, and writes nothing, where the queue would lose something: uncommitted changes, edits
+    of the patch files since the tree was made, or edits of the selftests in the tree.
     """
     path = build_dir(target.name) / "tree"
     log = log_dir(target.name) / "refresh.log"
@@ -29,10 +29,7 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
         head = resolve(path, "HEAD", log) or ""
         before = {patch: patch.read_text() for patch in read_series(target)}
         after = _patches(target, path, list(before.values()), log)
-        edited = _edited_selftests(target, path, head, log)
         _write_queue(target, after)
-        if edited:
-            selftests.take(path, head, log)
         kept = keep(path, head, log)
         mark_made(path, log)  # the queue has these commits now, and is applied again over them
         (path / ".git" / ".complete").unlink()
@@ -46,8 +43,7 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
         selftests.refresh_patch(tree)
         apply_series(target, base)  # the next refresh wants the tree of these files
     now = read_series(target)
-    done = [f"written: {selftests.SELFTESTS}"] if edited else []
-    done += [f"written: {patch}" for patch in now if before.get(patch) != patch.read_text()]
+    done = [f"written: {patch}" for patch in now if before.get(patch) != patch.read_text()]
     done += [f"removed: {patch}" for patch in before if patch not in now]
     return done or [f"the queue of {target.name} is what the tree has"]
 
@@ -72,20 +68,12 @@ def _refuse_losses(target: Target, base: BaseTree, path: Path, log: Path) -> Non
             f"  make edit TARGET={target.name} makes it again, and keeps your commits there in a ref;\n"
             "  cherry-pick them from the ref, then run make refresh again"
         )
-
-
-def _edited_selftests(target: Target, path: Path, head: str, log: Path) -> bool:
-    """Return True if the selftests were edited in the tree. Raises UserError if the directory was edited, too."""
-    was, now = selftests.directory_in(path, MADE, log), selftests.directory_in(path, head, log)
-    here = selftests.store_directory(path, log)
-    if not target.adds_selftests or now in (was, here):
-        return False
-    if here != was:
+    known = {selftests.directory_in(path, MADE, log), selftests.store_directory(path, log)}
+    if target.adds_selftests and selftests.directory_in(path, "HEAD", log) not in known:
         raise UserError(
-            f"the selftests were edited both in {path} and in {selftests.SELFTESTS}\n"
-            "  undo one of the edits with git checkout, then run make refresh again"
+            f"the selftests were edited in {path}; their place is {selftests.SELFTESTS}\n"
+            f"  copy the edited files there from {path / selftests.IN_TREE}, then run make refresh again"
         )
-    return True
 
 
 def _patches(target: Target, path: Path, before: Sequence[str], log: Path) -> dict[str, str]:

@@ -34,16 +34,6 @@ def adds_them(repo: Path, commit: str, log: Path) -> bool:
     return directory_in(repo, commit, log) != directory_in(repo, f"{commit}^", log)
 
 
-def take(repo: Path, commit: str, log: Path) -> None:
-    """Replace the files of the directory by those of a commit."""
-    for path in SELFTESTS.iterdir():
-        path.unlink()
-    with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
-        index = {"GIT_INDEX_FILE": f"{name}/index"}
-        git(repo, *ALL_FILES, "read-tree", directory_in(repo, commit, log), log=log, env=index)
-        git(repo, *ALL_FILES, f"--work-tree={SELFTESTS}", "checkout-index", "-a", log=log, env=index)
-
-
 def differences(tree: Tree) -> list[str]:
     """The files that differ between the directory and the applied queue, one line each."""
     log = log_dir(tree.target.name) / "tree.log"
