@@ -57,12 +57,12 @@ def page(results: Results) -> str:
 
 
 def page_text(path: Path) -> str:
-    """The tables that compare, as Markdown."""
+    """The tables as Markdown."""
     results = read_results(path)
     notes, found = _content(results)
     lines = [f"{name}: {value}" for name, value in facts(results)]
     for section in found:
-        tables = [markdown(table) for table in section.tables if not table.detail]
+        tables = [markdown(table) for table in section.tables]
         lines += ["", f"## {section.title}", *([section.text] if section.text else []), "", "\n".join(tables).rstrip()]
     return "\n".join([*lines, "", *notes])
 

@@ -8,12 +8,11 @@ from .statistics import Comparison, Spread
 
 @dataclass(frozen=True)
 class Table:
-    """A caption, the heads of the columns, and rows of text. `detail`: only the page shows it, folded."""
+    """A caption, the heads of the columns, and rows of text."""
 
     caption: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
-    detail: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def without_empty_columns(table: Table) -> Table:
     """The table without the columns that say nothing in any row."""
     kept = [place for place in range(len(table.columns)) if any(row[place] not in ("", "-") for row in table.rows)]
     rows = [[row[place] for place in kept] for row in table.rows]
-    return Table(table.caption, [table.columns[place] for place in kept], rows, table.detail)
+    return Table(table.caption, [table.columns[place] for place in kept], rows)
 
 
 def markdown(table: Table) -> str:

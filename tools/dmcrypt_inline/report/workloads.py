@@ -52,7 +52,7 @@ def _section(name: str, of: list[Group]) -> Section:
     if any(cell.variant == "base" and cell.mode != "default" for group in of for cell in group.cells.values()):
         tables += _compared(of, f"{THROUGHPUT.title} / base in the same mode", _same_mode)
     drawn = [chart for metric in metrics for chart in _charts(of, metric)]
-    return Section(f"{name}: {title}", text, drawn, [*tables, *(_detail(*each) for each in by_setting(of))])
+    return Section(f"{name}: {title}", text, drawn, tables)
 
 
 def _value(group: Group, cell: str, metric: Metric) -> str:
@@ -95,23 +95,6 @@ def _compared(of: list[Group], caption: str, text: Callable[[Group, str], str]) 
 
 def _names(of: list[Group]) -> list[str]:
     return list(dict.fromkeys(name for group in of for name in group.cells))
-
-
-def _detail(setting: str, of: list[Group]) -> Table:
-    """All figures of every cell."""
-    metrics = (THROUGHPUT, P50, P99, P999, CPU)
-    columns = ["load", "cell", "/ raw", *(f"{metric.title}, {metric.unit}" for metric in metrics)]
-    rows = [
-        [
-            group.load,
-            name,
-            ratio(group.ratio(name, RAW, THROUGHPUT)),
-            *(quartiles(cell.spread(metric)) for metric in metrics),
-        ]
-        for group in of
-        for name, cell in group.cells.items()
-    ]
-    return without_empty_columns(Table(f"All figures; {setting}", columns, rows, detail=True))
 
 
 def _charts(of: list[Group], metric: Metric) -> list[Chart]:
