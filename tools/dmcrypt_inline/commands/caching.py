@@ -4,8 +4,7 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -16,56 +15,44 @@ from .request import Request
 DAY = 86400.0  # seconds
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One directory of the cache: `size` on the disk in bytes, `unused` in seconds."""
-
-    kind: str
-    path: Path
-    size: int
-    unused: float
-
-
 def cache(request: Request, prune: int | None) -> int:
-    """List the cache, or remove what no run has used for `prune` days."""
-    if prune is None:
-        say(f"{cache_dir()}:")
-        for kind, group in groupby(entries(), key=lambda each: each.kind):
-            say(f"{_described(list(group))}  {kind}: {CACHE_KINDS[kind]}")
-    else:
-        say(f"removed: {_described(list(remove_unused(prune)))}")
-        say(f"kept:    {_described(entries())}")
+    """Remove what no run has used for `prune` days, if that is given, and list the rest of the cache."""
+    for path in remove_unused(prune) if prune is not None else ():
+        say(f"removed {path}")
+    say(f"{cache_dir()}:")
+    for kind, group in groupby(entries(), key=lambda path: path.parent.name):
+        paths = list(group)
+        days = [unused(path) // DAY for path in paths]
+        size = sum(map(_size, paths)) / GIB
+        used = f"unused for {min(days):.0f} to {max(days):.0f} days"
+        say(f"{size:6.2f} GiB, {len(paths)} entries, {used}  {kind}: {CACHE_KINDS[kind]}")
     return 0
 
 
-def entries() -> list[Entry]:
-    """All entries by kind. Files that the tools did not make are left out."""
-    return [
-        Entry(kind, path, _size(path), _unused(path))
-        for kind in CACHE_KINDS
-        for path in sorted((cache_dir() / kind).glob("[!.]*/"))
-    ]
+def entries() -> list[Path]:
+    """The directories of all kinds. Files that the tools did not make are left out."""
+    return [path for kind in CACHE_KINDS for path in sorted((cache_dir() / kind).glob("[!.]*/"))]
 
 
-def remove_unused(days: int) -> Iterator[Entry]:
+def remove_unused(days: int) -> Iterator[Path]:
     """Remove the entries that no run has used for `days` days, except those that a run is making; yield the removed."""
-    for each in entries():
+    for path in entries():
         # No run can begin to use an entry while prune_lock is held. One may have started since entries() returned.
         with prune_lock(fcntl.LOCK_EX):
-            if _unused(each.path) < days * DAY:
+            if unused(path) < days * DAY:
                 continue
-            with lock_of(each.path).open("a") as lock:
+            with lock_of(path).open("a") as lock:
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     continue
-                renamed = each.path.with_name(f".{each.path.name}.part-pruned")  # publish() removes it after a kill
-                each.path.rename(renamed)
+                renamed = path.with_name(f".{path.name}.part-pruned")  # publish() removes it after a kill
+                path.rename(renamed)
                 shutil.rmtree(renamed)
-        yield each
+        yield path
 
 
-def _unused(path: Path) -> float:
+def unused(path: Path) -> float:
     """Seconds since a run used the entry."""
     used = lock_of(path) if lock_of(path).exists() else path
     return max(0.0, time.time() - used.stat().st_mtime)
@@ -75,9 +62,3 @@ def _size(directory: Path) -> int:
     """Disk usage of all files below the directory, in bytes."""
     files = (Path(above, name) for above, _, names in os.walk(directory) for name in names)
     return sum(file.lstat().st_blocks * 512 for file in files)
-
-
-def _described(some: Sequence[Entry]) -> str:
-    days = sorted(each.unused // DAY for each in some)
-    used = f", unused for {days[0]:.0f} to {days[-1]:.0f} days" if days else ""
-    return f"{sum(each.size for each in some) / GIB:6.2f} GiB, {len(some)} entries{used}"
