@@ -1,5 +1,3 @@
-"""The advice for recorded machines, and the facts behind it."""
-
 import gzip
 import json
 import re

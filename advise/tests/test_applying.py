@@ -1,5 +1,3 @@
-"""dmcrypt-advise --apply and --undo: the calls, the manual steps, and what stops a change."""
-
 import os
 import signal
 import threading

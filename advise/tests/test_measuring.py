@@ -1,5 +1,3 @@
-"""dmcrypt-advise --measure: the statistics, the mappings, and what is not measured."""
-
 import json
 import multiprocessing
 import os

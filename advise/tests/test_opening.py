@@ -1,5 +1,3 @@
-"""The program that opens a volume at boot, and what it reads."""
-
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock

@@ -1,5 +1,3 @@
-"""Recorded machines: what a recording keeps, replaces and leaves out, and that it leads to the same advice."""
-
 import json
 from pathlib import Path
 

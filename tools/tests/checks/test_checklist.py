@@ -1,5 +1,3 @@
-"""checks/checklist.py: the result of each check is counted and printed."""
-
 import pytest
 
 from dmcrypt_inline.checks.checklist import Check, Failed, Skipped, run_checks

@@ -1,5 +1,3 @@
-"""checks/documentation.py: new warnings of the documentation build and all of kernel-doc fail."""
-
 from dataclasses import replace
 from pathlib import Path
 

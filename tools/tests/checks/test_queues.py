@@ -1,5 +1,3 @@
-"""checks/queues.py and posting.py: each check fails on the defect that it looks for."""
-
 import sys
 from dataclasses import replace
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""scripts.py: the test of a queue passes on each patch, and must fail without the patch."""
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""checks/sources.py: each check of the sources fails on the defect that it looks for."""
-
 import platform
 import sys
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The stage `cache`: the entries of the cache, and which of them are removed."""
-
 import fcntl
 import os
 import time

@@ -1,5 +1,3 @@
-"""cli.py, options.py and the Makefile: from the command line to a stage."""
-
 import ast
 import os
 import subprocess

@@ -1,5 +1,3 @@
-"""commands: targets and variants, requests that are refused before any work, and the order of stages."""
-
 from pathlib import Path
 
 import pytest

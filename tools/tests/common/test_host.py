@@ -1,5 +1,3 @@
-"""host.py: the host's programs and packages, and the Python environment."""
-
 import sys
 from pathlib import Path
 

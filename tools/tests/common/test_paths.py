@@ -1,5 +1,3 @@
-"""Cache entries are created atomically, and a full disk is reported."""
-
 import signal
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""progress.py: parallel steps and lines on one terminal."""
-
 import os
 import pty
 import subprocess

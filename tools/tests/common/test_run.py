@@ -1,5 +1,3 @@
-"""The one function that runs programs: output, logs, failures, time limits."""
-
 import os
 import shlex
 import signal

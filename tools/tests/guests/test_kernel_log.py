@@ -1,5 +1,3 @@
-"""kernel_log.py: real console logs with the warnings in them, and the kernel's headlines one by one."""
-
 import json
 from pathlib import Path
 

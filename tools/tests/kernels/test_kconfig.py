@@ -1,5 +1,3 @@
-"""kconfig.py: options that did not take effect are errors."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""The report: tables, charts and the page, made from results."""
-
 import base64
 import re
 from pathlib import Path

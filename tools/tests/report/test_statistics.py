@@ -1,5 +1,3 @@
-"""statistics.py: medians and intervals with known values, comparisons within a round."""
-
 from operator import sub, truediv
 
 import pytest

@@ -1,5 +1,3 @@
-"""guest_tests.py, files.py and mutants.py: test files in guests, and the verdicts on them."""
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""ktap.py: correct and incorrect KTAP."""
-
 import pytest
 
 from dmcrypt_inline.testing.ktap import Case, Report, parse

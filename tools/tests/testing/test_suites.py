@@ -1,5 +1,3 @@
-"""suites.py, results.py and known_failures.py: which tests run where, their verdicts, and what a run stores."""
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

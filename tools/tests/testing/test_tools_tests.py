@@ -1,5 +1,3 @@
-"""tools_tests.py: only tests that pass count as passed."""
-
 import sys
 from contextlib import nullcontext
 from pathlib import Path

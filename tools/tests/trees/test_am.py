@@ -1,5 +1,3 @@
-"""am.py: a queue on a new branch of the user's repository."""
-
 from dataclasses import replace
 from pathlib import Path
 

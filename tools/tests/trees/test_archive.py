@@ -1,5 +1,3 @@
-"""Which archive of the machine's own serves a suite."""
-
 import os
 from dataclasses import replace
 from pathlib import Path

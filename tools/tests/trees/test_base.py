@@ -1,5 +1,3 @@
-"""The base tree: LINUX= and packages. The user's tree is only read."""
-
 import hashlib
 import subprocess
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Patches and cover letters as mails."""
-
 import pytest
 
 from dmcrypt_inline.trees.mails import cover_problems, parse_mail, patch_problems

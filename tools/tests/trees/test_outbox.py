@@ -1,5 +1,3 @@
-"""outbox.py: the queue as mails, on a repository of a few files."""
-
 import re
 from dataclasses import replace
 from email import message_from_string

@@ -1,5 +1,3 @@
-"""trees/package.py: the files of the package, and the kernels that it refuses."""
-
 import subprocess
 from dataclasses import replace
 from pathlib import Path

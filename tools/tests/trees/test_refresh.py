@@ -1,5 +1,3 @@
-"""refresh.py: commits of the tree become the queue's files, and nobody's work is lost."""
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Series files, and build/<target>/tree through its life."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""targets.py: the rows have their files."""
-
 import pytest
 
 from dmcrypt_inline.trees.targets import MEASURED, MEASURED_PATCHES, NATIVE, NATIVE_DEBUG, NATIVE_PATCH, TARGETS, Target
