@@ -31,7 +31,6 @@ exit status:
 
 
 def option_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
         description=DESCRIPTION,

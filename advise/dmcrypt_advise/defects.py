@@ -58,7 +58,6 @@ class Defect:
 
     @property
     def title(self) -> str:
-        """The flags and the symptom."""
         names = " and ".join(FLAG_NAMES[flag] for flag in self.flags) or "with or without the flags"
         return f"{names}: {self.symptom}"
 
@@ -120,7 +119,6 @@ def patch_places(repository: Path) -> dict[str, list[str]]:
 
 
 def document(repository: Path) -> str:
-    """The text of docs/defects.md."""
     lines, group, places = [INTRODUCTION], "", patch_places(repository)
     for defect in KNOWN_DEFECTS:
         if defect.group != group:
@@ -155,7 +153,6 @@ def generated_files(repository: Path) -> dict[Path, str]:
 
 
 def _cells(defect: Defect) -> tuple[str, str, str, str]:
-    """The symptom, the flags, the affected volumes and the affected kernels."""
     flags = " and ".join(f"`{FLAG_NAMES[flag]}`" for flag in defect.flags) or "any or none"
     kernels = f"{defect.since} and later"
     if defect.also:

@@ -57,7 +57,6 @@ class Verdict:
 
 
 def judge(facts: Facts) -> tuple[Verdict, ...]:
-    """A verdict for each mapping."""
     verdicts = [_judge(found, facts) for found in facts.mappings]
     return tuple(
         replace(verdict, headline=_headline(found, verdict, forced_flags(found, facts)))
@@ -66,7 +65,6 @@ def judge(facts: Facts) -> tuple[Verdict, ...]:
 
 
 def find_mapping(facts: Facts, name: str) -> tuple[MappingFacts, Verdict]:
-    """The facts and the verdict about the mapping with a name."""
     for found, verdict in zip(facts.mappings, judge(facts), strict=True):
         if verdict.name == name:
             return found, verdict
@@ -80,7 +78,6 @@ def unsafe_flags(found: MappingFacts, facts: Facts) -> dict[str, str]:
 
 
 def target_state(found: MappingFacts, verdict: Verdict) -> OptionState:
-    """The state that the verdict advises."""
     flags = {"remove": verdict.flags} if verdict.advice == TAKE_BACK else {"add": verdict.flags}
     return planning.changed_state(found, **flags)
 
@@ -196,7 +193,6 @@ def _judge(found: MappingFacts, facts: Facts) -> Verdict:
 
 
 def _headline(found: MappingFacts, verdict: Verdict, forced: frozenset[str]) -> str:
-    """The verdict as a sentence that says what to do."""
     active, advice, names = found.mapping.active or frozenset(), verdict.advice, planning.flag_names
     parts = []
     if advice == SET:
@@ -275,7 +271,6 @@ def _medium(found: MappingFacts) -> tuple[list[str], frozenset[str]]:
 
 
 def _measure(found: MappingFacts) -> str:
-    """The command that measures the flags on the disk of a mapping."""
     return f"dmcrypt-advise --measure {found.mapping.name}"
 
 
@@ -311,7 +306,6 @@ def _defects(found: MappingFacts, facts: Facts) -> list[tuple[Defect, str, str]]
 
 
 def _kernel_defects(facts: Facts) -> list[Defect]:
-    """The defects of this kernel that affect some mappings."""
     version, exact, module = facts.kernel.version, facts.kernel.exact, facts.kernel.module
     return [
         it
@@ -398,7 +392,6 @@ def _sectors(found: MappingFacts) -> tuple[tuple[str, ...], bool]:
 
 
 def _with_commands(found: MappingFacts, verdict: Verdict) -> Verdict:
-    """The verdict with the commands to type."""
     if verdict.advice not in (SET, TAKE_BACK):
         return verdict
     old, new = planning.current_state(found), target_state(found, verdict)

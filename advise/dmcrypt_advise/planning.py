@@ -30,7 +30,6 @@ class OptionState:
 
 
 def current_state(found: MappingFacts) -> OptionState:
-    """The options of the mapping now."""
     return OptionState(found.mapping.active or frozenset(), found.stored.header, found.stored.crypttab)
 
 
@@ -136,7 +135,6 @@ def manual_steps(found: MappingFacts, old: OptionState, new: OptionState, flags:
 
 
 def commands(found: MappingFacts, old: OptionState, new: OptionState, flags: Options) -> tuple[str, ...]:
-    """The calls and the steps by hand."""
     return (*map(join, refresh_calls(found, old, new)), *manual_steps(found, old, new, flags))
 
 

@@ -38,12 +38,10 @@ PATCHED = {**NOT_SIMD, **ONE_QUEUE, **MODULE}
 
 
 def verdicts(system: System) -> dict[str, Verdict]:
-    """The verdicts by name of the mapping."""
     return {verdict.name: verdict for verdict in judge.judge(looking.look(system))}
 
 
 def laptop(place: Path, **changed: str) -> Verdict:
-    """The verdict on the laptop's only mapping."""
     [verdict] = verdicts(machine(LAPTOP, place, changed)).values()
     return verdict
 

@@ -45,17 +45,14 @@ class Cryptsetup:
 
     @property
     def active(self) -> list[str]:
-        """The optional arguments of the table."""
         return self.output[TABLE].split()[10:]
 
     @property
     def header(self) -> list[str]:
-        """The options in the header."""
         return [option for option, (_, name, _) in OPTIONS.items() if name in self.output.get(DUMP, "")]
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict on the only mapping."""
         [verdict] = judge.judge(looking.look(self.system))
         return verdict
 
@@ -78,7 +75,6 @@ def luks1(tmp_path: Path) -> Cryptsetup:
 
 
 def write(place: Path, contents: dict[str, bytes]) -> None:
-    """Write files below a directory."""
     for name, content in contents.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_bytes(content)

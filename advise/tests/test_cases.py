@@ -16,7 +16,6 @@ CASES = Path(__file__).parent / "cases"
 
 
 def judged(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> str:
-    """The output of the program for a recorded machine."""
     assert main(["--from", str(path), *options]) in (0, 1, 2)
     output, errors = capsys.readouterr()
     assert not errors

@@ -23,7 +23,6 @@ DEBIAN = f"==> cpio {IMAGE} conf/initramfs.conf <==\n"
 
 
 def copy(options: str, member: str = "etc/crypttab") -> str:
-    """A crypttab in the initramfs."""
     return f"==> cpio {IMAGE} {member} <==\n{LINE},{options}\n"
 
 

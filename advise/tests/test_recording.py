@@ -21,7 +21,6 @@ PRIVATE = {
 
 
 def recorded(text: str, place: Path, people: set[str]) -> str:
-    """The recording of a machine that a text describes."""
     system = load(text, place)
     looking.look(system)
     return recording.recording(system, people)

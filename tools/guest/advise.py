@@ -48,7 +48,6 @@ def checked_output(*argv: str) -> str:
 
 
 def same(what: str, wanted: object, found: object) -> None:
-    """Fail with both values if they differ."""
     if wanted != found:
         raise AssertionError(f"{what}: wanted {wanted}, found {found}")
 
@@ -95,7 +94,6 @@ def luks(*options: str, mib: int = 32, crypttab: str = "", open_with: Sequence[s
 
 
 def luks_format(device: str, *options: str) -> None:
-    """Create a LUKS volume that opens quickly."""
     checked_output("cryptsetup", "luksFormat", "-q", *FAST, "--key-file", str(PASSPHRASE), *options, device)
 
 
@@ -150,7 +148,6 @@ def expect(case: str, screen: str = "", **wanted: object) -> dict[str, Any]:
 
 
 def active() -> list[str]:
-    """The optional arguments of the table."""
     return checked_output("dmsetup", "table", "volume").split()[9:]
 
 
@@ -284,7 +281,6 @@ def measuring_removes_what_it_created() -> None:
 
 
 def all_tests() -> dict[str, Callable[[], None]]:
-    """The tests by name, in order."""
     [version] = re.findall(r"^crypt +v1\.(\d+)", checked_output("dmsetup", "targets"), re.MULTILINE)
     if int(version) < 22:
         return {WITHOUT_FLAGS.name: WITHOUT_FLAGS.test}
@@ -293,7 +289,6 @@ def all_tests() -> dict[str, Callable[[], None]]:
 
 
 def main() -> int:
-    """Run all tests; 1 if one failed."""
     PASSPHRASE.write_text("fake-passphrase")
     tests = all_tests()
     lines = ["KTAP version 1", f"1..{len(tests)}"]

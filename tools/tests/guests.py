@@ -27,7 +27,6 @@ done
 
 
 def make_kernel(place: Path) -> Kernel:
-    """A kernel that no script boots."""
     modules = place / "modules"
     modules.mkdir()
     (modules / "null_blk.ko").write_text("a module")

@@ -90,7 +90,6 @@ def make_queue(place: Path) -> Queue:
 
 
 def findings(check: Callable[[], object]) -> str:
-    """The findings of a check; empty if it passes."""
     try:
         check()
     except Failed as failed:
@@ -99,13 +98,11 @@ def findings(check: Callable[[], object]) -> str:
 
 
 def findings_of(name: str, checks: Sequence[Check]) -> str:
-    """The findings of the check of this name."""
     [found] = [each for each in checks if each.name == name]
     return findings(found.call)
 
 
 def applied(target: Target, place: Path) -> Queue:
-    """The queue of a target, applied to a `git_tree`."""
     tree = check_out_all(apply_series(target, prepare_base(target, git_tree(place / "linux", None))))
     return Queue(target, lambda: tree)
 

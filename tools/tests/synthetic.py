@@ -53,7 +53,6 @@ def sample(variant: str, mode: str, number: int, micros: float | None = None, **
 
 
 def of_plan(name: str, *, base_has_flags: bool = False) -> list[dict[str, Any]]:
-    """The samples of all cells of a plan."""
     plan = PLANS[name]
     return [
         sample(variant, mode, number, workload=part.workload, setting=part.setting, load=load)
@@ -65,7 +64,6 @@ def of_plan(name: str, *, base_has_flags: bool = False) -> list[dict[str, Any]]:
 
 
 def results(samples: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
-    """The content of a results file."""
     return {
         **{"environment": ENVIRONMENT, "kind": "fio", "plan": "synthetic", "started": "2000-01-01T00:00:00+00:00"},
         **{"seconds": 1, "rounds": 5, "skipped": [], "samples": list(samples)},
@@ -74,14 +72,12 @@ def results(samples: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]
 
 
 def sector_results(cells: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
-    """The content of a results file of ACCEL=native."""
     made = results((), kind="sectors", baseline="base", measuring=["0001-x.patch"], cells=list(cells), **more)
     del made["samples"], made["skipped"]
     return made
 
 
 def write(path: Path, content: Mapping[str, Any]) -> Path:
-    """Write a results file and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content))
     return path

@@ -17,7 +17,6 @@ DIAGNOSTIC = re.compile(r"\b(warning|error):")
 
 
 def cryptsetup_checks(queue: Queue) -> list[Check]:
-    """The checks of a queue for a program that is built."""
     if queue.target.build is None:
         return []
     needs = GROUPS[queue.target.build.packages]

@@ -11,7 +11,6 @@ from .sources import succeeds
 
 
 def script_checks(queue: Queue) -> list[Check]:
-    """The checks of a queue for scripts, which nothing builds."""
     test = queue.target.own_test
     if test is None:
         return []

@@ -59,7 +59,6 @@ class Stage:
 
 
 def target(default: str) -> argparse.ArgumentParser:
-    """The option --target of a stage."""
     return option("target", f"one of {', '.join(TARGETS)} (default: {default})", metavar="NAME")
 
 
@@ -172,7 +171,6 @@ STAGES = {
 
 
 def top_parser() -> Parser:
-    """The parser of a stage's name."""
     lines = [f"  {name:13} {stage.text}" for name, stage in STAGES.items() if stage.in_make]
     parser = Parser(
         prog="dmcrypt-inline",
@@ -187,7 +185,6 @@ def top_parser() -> Parser:
 
 
 def stage_parser(name: str) -> Parser:
-    """The parser of a stage's options."""
     stage = STAGES[name]
     text = f"{stage.text[0].upper()}{stage.text[1:]}."
     parents = [*stage.options, *([accel(stage.accel)] if stage.accel else [])]

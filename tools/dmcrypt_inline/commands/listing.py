@@ -24,7 +24,6 @@ WIDTH = 100  # columns
 
 
 def list_names(request: Request) -> int:
-    """Print the names that options take."""
     say("targets (TARGET=):")
     for target in TARGETS.values():
         patches = len(parse_series(target.series.read_text()))
@@ -45,14 +44,12 @@ def list_names(request: Request) -> int:
 
 
 def _names(title: str, names: Iterable[str]) -> None:
-    """Print each name once."""
     say(f"{title}:")
     text = "  ".join(dict.fromkeys(names))
     say(textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
 
 
 def list_packages(request: Request) -> int:
-    """Print the packages that the tools need, and what is missing here."""
     names = dict.fromkeys(name for group in GROUPS.values() for name in group)
     say(install_commands(names))
     missing = [name for name in names if not is_installed(name)]

@@ -19,7 +19,6 @@ from .request import Request
 
 
 def tree(request: Request) -> int:
-    """Make build/<target>/tree and say where it is."""
     made = check_out_all(request.tree(request.target()))
     say(
         f"{made.path}: base {made.base[:12]} from {made.origin}; series {made.series[:12]}, {len(made.commits)} patches"
@@ -28,7 +27,6 @@ def tree(request: Request) -> int:
 
 
 def edit(request: Request) -> int:
-    """Make the tree, and say how to edit its commits and to write them back."""
     tree(request)
     name = request.target().name
     say("the patches are commits on the branch queue, after the tag base")
@@ -38,7 +36,6 @@ def edit(request: Request) -> int:
 
 
 def refresh(request: Request) -> int:
-    """Write the commits of the tree back into the queue."""
     target = request.target()
     for line in refresh_stage.write_back(target, request.base(target)):
         say(line)
@@ -46,7 +43,6 @@ def refresh(request: Request) -> int:
 
 
 def refresh_selftests(request: Request) -> int:
-    """Write the files of selftests/dm-crypt into the patches that add them."""
     for target in request.targets():
         if target.adds_selftests:
             for line in selftests.refreshed(request.tree(target)):
@@ -56,7 +52,6 @@ def refresh_selftests(request: Request) -> int:
 
 
 def am(request: Request) -> int:
-    """Commit the queue that fits the user's tree on a new branch there."""
     named = request.target() if request.target_name else None
     if len(request.own) != 1:
         raise UserError("give a git repository, LINUX= or CRYPTSETUP=, for example:\n    make am LINUX=~/src/linux")
@@ -85,7 +80,6 @@ def outbox(request: Request, sign: str, trailers: Sequence[str], version: int) -
 
 
 def package(request: Request, version: str) -> int:
-    """Make the package with the drivers of all its targets."""
     packaged(request, version)
     return 0
 

@@ -48,6 +48,5 @@ class Request:
         return prepare_base(target, own_tree(target, self.own, named=self.target_name is not None))
 
     def tree(self, target: Target) -> Tree:
-        """The target's tree, the queue applied."""
         ensure_packages("base")
         return apply_series(target, self.base(target))

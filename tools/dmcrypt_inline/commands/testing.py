@@ -54,7 +54,6 @@ OF_SECTORS = (
 
 
 def check(request: Request, only: str) -> int:
-    """Run the checks that need no guest; status 1 when one failed."""
     targets, wanted = request.targets(), only.split()
     groups = _checks(targets, request)
     known = {each.name for checks in groups.values() for each in checks(Path())}
@@ -253,12 +252,10 @@ def shell(request: Request, variant: str) -> int:
 
 
 def _flavour(target: Target, request: Request) -> str:
-    """The kernel for the kselftests: the debug kernel, or the User-Mode Linux with the most debug options."""
     return target.tested if request.accel == UNACCELERATED else "debug"
 
 
 def soak(request: Request, minutes: int, seed: int) -> int:
-    """Run the long random test; status 1 when it found something."""
     target = request.kernel_target()
     ensure_packages("base", "build", "guest")
     seed = seed or int.from_bytes(os.urandom(2), "big")
@@ -271,7 +268,6 @@ def soak(request: Request, minutes: int, seed: int) -> int:
 
 
 def bisect_check(request: Request) -> int:
-    """Run the kselftests on every commit of the queue; status 1 when one failed."""
     target = request.kernel_target()
     ensure_packages("base", "build", "guest")
     machine = with_steps(make_machine(request, request.tree(target), _flavour(target, request), ("base", "series")))
@@ -279,7 +275,6 @@ def bisect_check(request: Request) -> int:
 
 
 def mutants(request: Request, tests: str) -> int:
-    """Run each mutant against the tests that must catch it; status 1 when one is not caught."""
     target = request.kernel_target()
     wanted = named(target, tests.split())
     flavour = _flavour(target, request)
@@ -294,7 +289,6 @@ def mutants(request: Request, tests: str) -> int:
 
 
 def package_test(request: Request, tests: str) -> int:
-    """Test the package on Debian systems made for this; status 1 when a case failed."""
     ensure_packages("base", "guest", "package")
     enter_python_env()
     return _close(package_guests.run_scenarios(packaged(request, default_version()), tests.split()))

@@ -46,7 +46,6 @@ def write_report(path: Path) -> int:
 
 
 def page(results: Results) -> str:
-    """The page in HTML."""
     import jinja2  # noqa: PLC0415  (only in the tools' own Python environment)
 
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
@@ -57,7 +56,6 @@ def page(results: Results) -> str:
 
 
 def page_text(path: Path) -> str:
-    """The tables as Markdown."""
     results = read_results(path)
     notes, found = _content(results)
     lines = [f"{name}: {value}" for name, value in facts(results)]

@@ -25,8 +25,6 @@ class Chart:
 
 @dataclass(frozen=True)
 class Section:
-    """One part of a report."""
-
     title: str
     text: str
     charts: Sequence[Chart]

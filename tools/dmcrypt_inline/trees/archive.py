@@ -83,12 +83,10 @@ def package_file(target: Target, log: Path) -> Path:
 
 
 def version_of(package: Path) -> str:
-    """The version of a package in the cache."""
     return package.parent.name.split("_")[1]
 
 
 def _download(target: Target, version: str, log: Path) -> Path:
-    """The directory in the cache with this version of the package."""
     name = target.package.name
     final = use_entry("packages", f"{name}_{version}")
     exact = f"{name}={version}" if target.package.exact_version else name

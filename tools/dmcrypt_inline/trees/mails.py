@@ -38,7 +38,6 @@ def adds_selftests(mail: Mail) -> bool:
 
 
 def _plain(header: str) -> str:
-    """A header's text, decoded and unfolded."""
     return " ".join(str(make_header(decode_header(header))).split())
 
 

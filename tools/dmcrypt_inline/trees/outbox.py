@@ -36,7 +36,6 @@ class Posting:
     version: int = 1
 
     def __post_init__(self) -> None:
-        """Check the fields."""
         if not SENDER.fullmatch(self.sender):
             raise UserError(
                 f'SIGN={self.sender!r} is no name and address: make outbox SIGN="Name <name@example.org>"\n'

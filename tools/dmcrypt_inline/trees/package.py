@@ -43,7 +43,6 @@ class Driver:
 
 
 def default_version() -> str:
-    """The version of the tools."""
     return str(tomllib.loads((TOOLS / "pyproject.toml").read_text())["project"]["version"])
 
 
@@ -114,7 +113,6 @@ the rest of this package and its changes to dm-crypt: see /usr/share/common-lice
 
 
 def _from(template: Path, path: Path, words: Mapping[str, str], mode: int) -> None:
-    """Write a template with `words` in their places."""
     _write(path, re.sub(r"@([A-Z]+)@", lambda match: words[match[1]], template.read_text()), mode)
 
 

@@ -15,7 +15,6 @@ DISTRIBUTION = platform.freedesktop_os_release()["HOME_URL"].rstrip("/").removep
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository of a few files in place of this one."""
     place = git_tree(tmp_path / "repository", None)
     (place / "start.sh").write_text("#!/bin/sh\n")
     (place / "start.py").touch()

@@ -17,7 +17,6 @@ from dmcrypt_inline.kernels.build import Kernel
 def boot(
     kernel: Kernel, out: Path, *, timeout: float = 20.0, grace: float = 20.0, lines: list[str] | None = None
 ) -> GuestResult:
-    """One run of nothing.sh."""
     return run_guest(
         kernel,
         "nothing.sh",

@@ -19,7 +19,6 @@ KIND = {"form": "plain", "instructions": "vaes_avx2", "cipher": "aes", "sector":
 
 
 def of_sectors(variant: str, ns: list[float], **more: Any) -> dict[str, Any]:
-    """A cell of ACCEL=native."""
     load = {"direction": "read", "size": 65536, "threads": 1, "depth": 1}
     return {**KIND, **load, "variant": variant, "ns_per_512": ns, "elapsed_per_512": ns, **more}
 

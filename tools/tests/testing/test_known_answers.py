@@ -15,7 +15,6 @@ MASK = 0xFFFFFFFF
 
 
 def _run(key: bytes, mode: modes.ECB | modes.CBC | modes.XTS, data: bytes) -> bytes:
-    """Encrypted with AES."""
     encryption = Cipher(algorithms.AES(key), mode).encryptor()
     return encryption.update(data) + encryption.finalize()
 

@@ -24,23 +24,19 @@ PASSES = r"1..1\nok 1 a\n"
 
 @pytest.fixture
 def machine(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """A machine whose tests pass."""
     return make_machine(kernel, tmp_path, monkeypatch, PASSES)
 
 
 def stored(stage: str) -> dict[str, Any]:
-    """The results file of the newest run of a stage."""
     content: dict[str, Any] = json.loads((build_dir("linux-5.8") / stage / "results.json").read_text())
     return content
 
 
 def verdicts(stage: str) -> dict[str, str]:
-    """The verdicts in the results file, by the names of the results."""
     return {each["name"]: each["verdict"] for each in stored(stage)["results"]}
 
 
 def selftest(machine: Machine, tests: list[str], variant: str = "series") -> Counts:
-    """Run tests against a variant."""
     suite = suites.Suite(machine, "selftest", variant=variant)
     return suite.run(suite.kselftests(tests, variant))
 

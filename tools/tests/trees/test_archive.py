@@ -50,7 +50,6 @@ esac
 
 @pytest.fixture
 def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """APT_GET in place of apt-get."""
     (tmp_path / "apt-get").write_text(APT_GET)
     (tmp_path / "apt-get").chmod(0o755)
     monkeypatch.setenv("PLACE", str(tmp_path))

@@ -67,7 +67,6 @@ def test_a_tree_is_for_the_targets_whose_files_it_has(
 
 
 def text_id(text: str) -> str:
-    """The blob id of a text, abbreviated."""
     return hashlib.sha1(b"blob %d\0" % len(text) + text.encode()).hexdigest()[:12]
 
 

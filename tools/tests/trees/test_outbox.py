@@ -36,7 +36,6 @@ def tree(tmp_path: Path) -> Tree:
 
 
 def edited(tree: Tree, old: str, new: str) -> Tree:
-    """The tree after a change of its one patch."""
     [patch] = tree.target.patches.iterdir()
     patch.write_text(re.sub(old, new, patch.read_text(), flags=re.M))
     return apply_series(tree.target, prepare_base(tree.target, tree.target.queue / "linux"))

@@ -84,7 +84,6 @@ def test_a_patch_that_does_not_apply_can_be_fixed(target: Target, tmp_path: Path
 
 
 def kept(tree: Path) -> list[str]:
-    """The refs of work that was set aside."""
     return git(tree, "for-each-ref", "--format=%(refname)", "refs/dmcrypt-inline/set-aside").split()
 
 
