@@ -83,7 +83,6 @@ TESTS = names("test", "only these tests or suites", "tests")
 MUTANTS = names("test", "only these mutants, or these tests", "tests")
 SYSTEMS = names("test", f"only these: {', '.join(SCENARIOS)}", "tests")
 EXCLUDE = names("exclude", "leave out these tests, suites, or parts of make test", "exclude")
-FAILED = flag("failed", "only what failed in the last run")
 BLKTESTS = option("blktests", "a checkout of blktests, to run its own check", metavar="DIR", type=directory)
 QUICK = flag("quick", "the short form of each test, as in make test")
 VARIANT = option("variant", "series, base or [NAME=]path/to/dm-crypt.c (default: %(default)s)", default="series")
@@ -116,13 +115,13 @@ STAGES = {
     "test": Stage(
         testing.test,
         "the usual checks and tests; the last line counts them",
-        (TESTED_TARGETS, *OWN, JOBS, EXCLUDE, FAILED),
+        (TESTED_TARGETS, *OWN, JOBS, EXCLUDE),
     ),
     "check": Stage(testing.check, "the checks that need no guest", (ALL_TARGETS, *OWN, JOBS, CHECKS)),
     "selftest": Stage(
         testing.selftest,
         "the tests of the driver (or of a program) in guests",
-        (*TREE, JOBS, TESTS, EXCLUDE, FAILED, VARIANT, QUICK, BLKTESTS),
+        (*TREE, JOBS, TESTS, EXCLUDE, VARIANT, QUICK, BLKTESTS),
         ANY_GUEST,
     ),
     "shell": Stage(

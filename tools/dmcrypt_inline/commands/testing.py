@@ -25,7 +25,7 @@ from ..kernels.build_programs import build_programs
 from ..testing import package_guests
 from ..testing.files import IN_TREE, check_words, chosen, cryptsetup_tests, group_of, groups, kselftests, program_tests
 from ..testing.mutants import Mutant, named, sample, without_debug_kernel
-from ..testing.results import earlier_outcomes, failed_last, run_parts, store
+from ..testing.results import earlier_outcomes, run_parts, store
 from ..testing.suites import Suite, test_each_commit, test_queue
 from ..testing.tools_tests import run_own_tests
 from ..trees.base import own_tree
@@ -68,7 +68,7 @@ def check(request: Request, only: str) -> int:
     return _close(total([each.counts for each in results]))
 
 
-def test(request: Request, exclude: str, failed: bool) -> int:
+def test(request: Request, exclude: str) -> int:
     """Run the checks, the tools' tests, and the guest tests on the debug kernels; status 1 when anything failed."""
     targets = request.targets()
     # The tree of the uppermost queue of a stack contains those between it and the lowest.
@@ -95,8 +95,6 @@ def test(request: Request, exclude: str, failed: bool) -> int:
     }
     check_words([*checks, *guests, *kselftests(), *cryptsetup_tests()], excluded)
     wanted = [name for name in (*checks, *guests) if name not in excluded]
-    if failed:
-        wanted = failed_last(BUILD, "test", wanted)
     checks, guests = ({name: parts[name] for name in wanted if name in parts} for parts in (checks, guests))
 
     install_packages("base", "build", "check", "cryptsetup", "guest", *_builds(targets))
@@ -193,18 +191,13 @@ def _in_guests(target: Target, flavour: str, request: Request, excluded: Sequenc
     )
 
 
-def selftest(
-    request: Request, *, quick: bool, variant: str, tests: str, exclude: str, failed: bool, blktests: Path | None
-) -> int:
+def selftest(request: Request, *, quick: bool, variant: str, tests: str, exclude: str, blktests: Path | None) -> int:
     """Run the kselftests on the debug kernel, or the tests of a program; status 1 when one failed."""
     target = request.target()
     if not target.is_kernel and (variant != "series" or request.accel not in (None, UNACCELERATED)):
         raise UserError("the tests of programs run with both drivers, in User-Mode Linux: no VARIANT=, no ACCEL=")
     known = kselftests() if target.is_kernel else chosen(program_tests(), target.tests)
     wanted = chosen(known, tests.split(), exclude.split())
-    if failed:
-        place = build_dir(target.name if target.is_kernel else top_of_stack(get_target(target.guests[-1])).name)
-        wanted = failed_last(place, "selftest" if target.is_kernel else target.name, wanted)
     ensure_packages("base", "build", "guest")
     if not target.is_kernel:
         ensure_packages(*_builds([target]))

@@ -62,15 +62,6 @@ def earlier_outcomes(place: Path, stage: str, settings: Mapping[str, object]) ->
     return found
 
 
-def failed_last(place: Path, stage: str, names: Sequence[str]) -> list[str]:
-    """The names of outcomes that were not ok in the last run. Raises UserError when there are none."""
-    last: dict[str, Any] = next(iter(_contents(place, stage)), {"results": []})
-    failed = [each["name"] for each in last["results"] if each["verdict"] == NOT_OK and each["name"] in names]
-    if not failed:
-        raise UserError(f"FAILED=1: none of these failed in the last run of {stage}")
-    return failed
-
-
 def _contents(place: Path, stage: str) -> list[dict[str, Any]]:
     """The results files of the kept runs, the newest first. An interrupted run has none."""
     found = []

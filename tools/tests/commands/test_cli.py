@@ -110,12 +110,12 @@ HOME = "/home/o'brien"
         (
             ["TEST=a  b", "QUICK=1", "VARIANT=a=/b c", "TARGET=linux-5.8", "ACCEL=tcg", "selftest"],
             Request("linux-5.8", {}, "tcg"),
-            {"tests": "a  b", "quick": True, "variant": "a=/b c", "exclude": "", "failed": False, "blktests": None},
+            {"tests": "a  b", "quick": True, "variant": "a=/b c", "exclude": "", "blktests": None},
         ),
         (
-            ["TEST=", "QUICK=0", "JOBS=3", "BLKTESTS=/b c", "selftest", "--failed"],
+            ["TEST=", "QUICK=0", "JOBS=3", "BLKTESTS=/b c", "selftest"],
             Request(),
-            {"tests": "", "quick": False, "variant": "series", "exclude": "", "failed": True, "blktests": Path("/b c")},
+            {"tests": "", "quick": False, "variant": "series", "exclude": "", "blktests": Path("/b c")},
         ),
         (["VARIANT=a=b c=d", "bench"], Request(), {"plan": "full", "rounds": None, "variants": ["a=b", "c=d"]}),
         (["bench"], Request(), {"plan": "full", "rounds": None, "variants": []}),

@@ -17,7 +17,7 @@ from dmcrypt_inline.testing import files, guest_tests, results, suites
 from dmcrypt_inline.testing.known_failures import KnownFailures
 from dmcrypt_inline.testing.ktap import parse
 from dmcrypt_inline.testing.mutants import Mutant
-from dmcrypt_inline.testing.results import NOT_OK, OK, earlier_outcomes, failed_last
+from dmcrypt_inline.testing.results import NOT_OK, OK, earlier_outcomes
 
 PASSES = r"1..1\nok 1 a\n"
 
@@ -63,13 +63,10 @@ def test_a_run_stores_its_results_and_the_next_one_compares(
     settings = stored("selftest")["settings"]
     earlier = earlier_outcomes(build_dir("linux-5.8"), "selftest", settings)
     assert {name: verdict for name, (verdict, _) in earlier.items()} == dict.fromkeys(tests, OK)
-    with pytest.raises(UserError):
-        failed_last(build_dir("linux-5.8"), "selftest", tests)
     stand_in(monkeypatch, tmp_path, run_test(r"1..1\nnot ok 1 a\n", 1))
     assert selftest(machine, tests[:1]) == Counts(0, 1, 0)
     [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("not ok dm-crypt/table")]
     assert "(was ok, " in line
-    assert failed_last(build_dir("linux-5.8"), "selftest", tests) == tests[:1]
     assert earlier_outcomes(build_dir("linux-5.8"), "selftest", settings).keys() == set(tests)
     assert not earlier_outcomes(build_dir("linux-5.8"), "selftest", {**settings, "variant": "base"})
 
