@@ -55,7 +55,6 @@ class Stage:
     text: str
     options: tuple[argparse.ArgumentParser, ...] = ()
     accel: tuple[str, ...] = ()
-    in_make: bool = True
 
 
 def target(default: str) -> argparse.ArgumentParser:
@@ -131,6 +130,7 @@ STAGES = {
         measuring.bench, "measure base and series (PLAN=quick: 3 minutes)", (*KERNEL, PLAN, ROUNDS, DRIVERS), ANY_CLOCK
     ),
     "report": Stage(measuring.report, "a page with charts of the newest measurement", (TARGET, RESULTS)),
+    "figures": Stage(measuring.figures, "the tables of the newest measurement as Markdown", (TARGET, RESULTS)),
     "mutants": Stage(testing.mutants, "run the tests on mutants, which they must catch", (*KERNEL, MUTANTS), ANY_GUEST),
     "bisect-check": Stage(
         testing.bisect_check, "the short tests on every commit of the queue (hours)", KERNEL, ANY_GUEST
@@ -138,13 +138,7 @@ STAGES = {
     "soak": Stage(testing.soak, "random work in a guest (MINUTES=60)", (*KERNEL, MINUTES, SEED), ANY_GUEST),
     "tree": Stage(queue.tree, "build/TARGET/tree, a git repository of the queue", TREE),
     "edit": Stage(queue.edit, "make that tree, and print how to edit its commits", TREE),
-    "refresh": Stage(queue.refresh, "write the edited commits back into the queue", TREE),
-    "refresh-selftests": Stage(
-        queue.refresh_selftests,
-        "write selftests/dm-crypt into the patches that add it",
-        (ALL_TARGETS, LINUX),
-        in_make=False,
-    ),
+    "refresh": Stage(queue.refresh, "write edited commits and selftests back into the queue", TREE),
     "am": Stage(
         queue.am,
         "LINUX=DIR: the queue on a new branch of your own tree",
@@ -160,17 +154,11 @@ STAGES = {
     "cache": Stage(caching.cache, "list the cache; PRUNE=30: remove what 30 days have not used", (PRUNE,)),
     "list": Stage(listing.list_names, "targets, tests, mutants, checks and plans"),
     "packages": Stage(listing.list_packages, "the packages that the tools need, for three distributions"),
-    "figures": Stage(
-        measuring.figures,
-        "print the tables of the newest measurement as Markdown",
-        (TARGET, RESULTS),
-        in_make=False,
-    ),
 }
 
 
 def top_parser() -> Parser:
-    lines = [f"  {name:13} {stage.text}" for name, stage in STAGES.items() if stage.in_make]
+    lines = [f"  {name:13} {stage.text}" for name, stage in STAGES.items()]
     parser = Parser(
         prog="dmcrypt-inline",
         usage=USAGE,

@@ -10,7 +10,6 @@ from ..trees import am as am_stage
 from ..trees import outbox as outbox_stage
 from ..trees import package as package_stage
 from ..trees import refresh as refresh_stage
-from ..trees import selftests
 from ..trees.base import has_files
 from ..trees.outbox import Posting
 from ..trees.series import check_out_all
@@ -39,15 +38,6 @@ def refresh(request: Request) -> int:
     target = request.target()
     for line in refresh_stage.write_back(target, request.base(target)):
         say(line)
-    return 0
-
-
-def refresh_selftests(request: Request) -> int:
-    for target in request.targets():
-        if target.adds_selftests:
-            for line in selftests.refreshed(request.tree(target)):
-                say(line)
-            request.tree(target)  # of the files as they are now: what make refresh starts from
     return 0
 
 

@@ -41,13 +41,6 @@ def differences(tree: Tree) -> list[str]:
     return [f"{IN_TREE}/{name} differs from {SELFTESTS / name}" for name in output.splitlines()]
 
 
-def refreshed(tree: Tree) -> list[str]:
-    """Call `refresh_patch` where there is a difference; returns the report, line by line."""
-    if found := differences(tree):
-        return [f"{refresh_patch(tree)} written:", *(f"  {line}" for line in found)]
-    return [f"the queue of {tree.target.name} has the files of selftests/dm-crypt as they are"]
-
-
 def refresh_patch(tree: Tree) -> Path:
     """Write the files of the directory into the patch that adds them, the last of the queue; returns its path.
 

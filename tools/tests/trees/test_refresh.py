@@ -132,4 +132,7 @@ def test_selftests_are_edited_in_their_directory(edited: Edited) -> None:
     for text in ("From: A Person <person@example.org>", "Subject: [PATCH] selftests: add tests", "\nBecause.\n---\n"):
         assert text in patch
     assert "+all: tests" in patch
+    shell(edited.tree, f"echo more >>{SOURCE}; git commit -q -a -m 'dm crypt: add more'")
+    edited.write_back()
+    assert "more\n" in git(edited.tree, "show", f"series:{SOURCE}")
     assert edited.write_back() == ["the queue of small is what the tree has"]
