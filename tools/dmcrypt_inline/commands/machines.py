@@ -29,10 +29,16 @@ def make_machine(
     *,
     kernel_of: Tree | None = None,
 ) -> Machine:
-    """The kernel for guests, of the tree `kernel_of` or of `tree`, and the variants `names` and `mutants`."""
+    """The kernel for guests, of the tree `kernel_of` or of `tree`, and the variants `names` and `mutants`.
+
+    Names are "base", "series", those of `steps`, and "released": the driver of the package that the base was made from.
+    """
     kernel = build_kernel(kernel_of or tree, flavour)
-    commits = {name: tree.base if name == "base" else tree.series for name in names}
-    modules = {name: build_variant(kernel, tree, commit, name) for name, commit in commits.items()}
+    commits = {"base": tree.base, "released": tree.base, **steps(tree), "series": tree.series}
+    modules = {}
+    for name in names:
+        patch = tree.target.base_patch if name == "released" else None
+        modules[name] = build_variant(kernel, tree, commits[name], name, patch=patch, reverse=bool(patch))
     for mutant in mutants:
         modules[mutant.name] = build_variant(kernel, tree, tree.series, mutant.name, patch=mutant.patch)
     return Machine(tree, kernel, modules, request.accel)
@@ -69,18 +75,3 @@ def variant_wanted(word: str) -> tuple[str, Path | None]:
     if Path(path).suffix != ".c" or not Path(path).is_file():
         raise UserError(f"VARIANT={word}: not base, series or a file [NAME=]path/to/dm-crypt.c")
     return name or "given", Path(path)
-
-
-def with_released(machine: Machine) -> Machine:
-    """The machine with the driver of the package that its base was taken back from, as the variant `released`."""
-    tree = machine.tree
-    module = build_variant(machine.kernel, tree, tree.base, "released", patch=tree.target.base_patch, reverse=True)
-    return replace(machine, modules={**machine.modules, module.name: module})
-
-
-def with_steps(machine: Machine) -> Machine:
-    """The machine with a variant for each commit of the queue that changes dm-crypt, in their order."""
-    commits = steps(machine.tree)
-    further = {name: build_variant(machine.kernel, machine.tree, commit, name) for name, commit in commits.items()}
-    first = {name: module for name, module in machine.modules.items() if name != "series"}
-    return replace(machine, modules={**first, **further, "series": machine.modules["series"]})

@@ -18,7 +18,7 @@ from ..kernels.build import build_kernel, build_variant
 from ..kernels.build_programs import Programs
 from ..report import pages
 from ..trees.targets import MEASURED, stack_below, top_of_stack
-from .machines import make_machine, patched_cryptsetup, steps, with_steps
+from .machines import make_machine, patched_cryptsetup, steps
 from .request import Request
 
 DEMO_SECONDS = 300.0  # for what the demonstration shows, which takes about 20 on 2 cores without KVM
@@ -69,9 +69,7 @@ def bench(request: Request, *, plan: str, rounds: int | None, variants: Sequence
     ensure_packages("base", "build", "guest")
     enter_python_env()
     made = request.tree(target)
-    machine = make_machine(request, made, "fast", ("base", "series"))
-    if each:
-        machine = with_steps(machine)
+    machine = make_machine(request, made, "fast", ("base", *(steps(made) if each else ()), "series"))
     built = {name: build_variant(machine.kernel, made, made.series, name, driver=path) for name, path in given.items()}
     path = measure(replace(machine, modules={**machine.modules, **built}), wanted, plan)
     say(pages.page_text(path))

@@ -32,7 +32,7 @@ from ..trees.base import own_tree
 from ..trees.package import default_version
 from ..trees.series import Tree
 from ..trees.targets import DEFAULT, NATIVE, TARGETS, Target, get_target, top_of_stack
-from .machines import machine_as_it_stands, make_machine, patched_cryptsetup, with_released, with_steps
+from .machines import machine_as_it_stands, make_machine, patched_cryptsetup, steps
 from .queue import packaged
 from .request import Request
 
@@ -180,9 +180,8 @@ def _in_guests(target: Target, flavour: str, request: Request, excluded: Sequenc
         base = Mutant("base", tree.path, tuple(finding))
         return test_queue(machine, tests, mutants=[base], with_advice=flavour == target.tested, excluded=excluded)
     mutants = sample(target)
-    machine = make_machine(request, tree, flavour, ("base", "series"), mutants)
-    if not own_tree(target, request.own, named=request.target_name is not None):
-        machine = with_released(machine)
+    released = () if own_tree(target, request.own, named=request.target_name is not None) else ("released",)
+    machine = make_machine(request, tree, flavour, ("base", "series", *released), mutants)
     cryptsetup = None
     with suppress(UserError):  # the part build_of_cryptsetup has reported it; the kernel is tested without
         cryptsetup = patched_cryptsetup(request)
@@ -263,8 +262,9 @@ def soak(request: Request, minutes: int, seed: int) -> int:
 def bisect_check(request: Request) -> int:
     target = request.kernel_target()
     ensure_packages("base", "build", "guest")
-    machine = with_steps(make_machine(request, request.tree(target), _flavour(target, request), ("base", "series")))
-    return _close(test_each_commit(machine))
+    tree = request.tree(target)
+    names = ("base", *steps(tree), "series")
+    return _close(test_each_commit(make_machine(request, tree, _flavour(target, request), names)))
 
 
 def mutants(request: Request, tests: str) -> int:
