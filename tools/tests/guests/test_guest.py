@@ -1,8 +1,9 @@
 """guest.py, machine.py and runs.py: with shell scripts in place of virtme-run, QEMU and User-Mode Linux."""
 
-import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from guests import stand_in, user_mode
@@ -14,45 +15,38 @@ from dmcrypt_inline.guests.runs import KEPT, kept_runs, new_run
 from dmcrypt_inline.kernels.build import Kernel
 
 
-def boot(
-    kernel: Kernel, out: Path, *, timeout: float = 20.0, grace: float = 20.0, lines: list[str] | None = None
-) -> GuestResult:
-    return run_guest(
-        kernel,
-        "nothing.sh",
-        name="test",
-        out=out,
-        accel="tcg",
-        timeout=timeout,
-        grace=grace,
-        on_line=None if lines is None else lines.append,
-    )
+Boot = Callable[..., GuestResult]
 
 
-def test_reports_status_and_passes_on_every_line(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def boot(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Boot:
+    """A function that runs `body` in place of a guest with nothing.sh."""
+
+    def run(body: str, *, on: Kernel = kernel, timeout: float = 20.0, **more: Any) -> GuestResult:
+        stand_in(monkeypatch, tmp_path, body)
+        return run_guest(on, "nothing.sh", name="test", out=tmp_path / "run", accel="tcg", timeout=timeout, **more)
+
+    return run
+
+
+def test_reports_status_and_passes_on_every_line(boot: Boot) -> None:
     body = 'printf "one\\ntw" >"$SHARE/output"; sleep 1; printf "o\\nend" >>"$SHARE/output"; echo 3 >"$SHARE/status"'
-    stand_in(monkeypatch, tmp_path, body)
     lines: list[str] = []
-    result = boot(kernel, tmp_path / "run", lines=lines)
+    result = boot(body, on_line=lines.append)
     assert lines == ["one", "two", "end"]
     assert result.status == 3
     with pytest.raises(UserError):
         result.require_success()
 
 
-def test_the_shared_directory_is_private_and_used_once(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stand_in(monkeypatch, tmp_path, 'cp -r "$SHARE/input" "$SHARE/results/seen"; echo 0 >"$SHARE/status"')
-    result = boot(kernel, tmp_path / "run")
+def test_the_shared_directory_is_private_and_used_once(boot: Boot, tmp_path: Path) -> None:
+    result = boot('cp -r "$SHARE/input" "$SHARE/results/seen"; echo 0 >"$SHARE/status"')
     result.require_success()
     assert (result.results / "seen" / "modules" / "null_blk.ko").read_text() == "a module"
     assert (result.results / "seen" / "guest" / "enter.sh").exists()
     assert (tmp_path / "run").stat().st_mode & 0o777 == 0o700
     with pytest.raises(UserError):
-        boot(kernel, tmp_path / "run")
+        boot("exit 0")
 
 
 @pytest.mark.parametrize(
@@ -63,54 +57,38 @@ def test_the_shared_directory_is_private_and_used_once(
         ("echo Kernel panic - not syncing; exit 1", "the guest ended before its script did"),
     ],
 )
-def test_a_guest_that_dies_or_hangs_has_no_status(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, why: str
-) -> None:
-    stand_in(monkeypatch, tmp_path, body)
-    start = time.monotonic()
-    result = boot(kernel, tmp_path / "run", timeout=1.0)
-    assert time.monotonic() - start < 10
+def test_a_guest_that_dies_or_hangs_has_no_status(boot: Boot, body: str, why: str) -> None:
+    result = boot(body, timeout=1.0)
+    assert result.seconds < 10
     assert (result.status, result.why) == (None, why)
     assert [warning.kind for warning in result.warnings] == (["kernel panic"] if "panic" in body else [])
     with pytest.raises(UserError):
         result.require_success()
 
 
-def test_each_part_of_a_console_is_searched_once(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_part_of_a_console_is_searched_once(boot: Boot, monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[int] = []
-
-    def find(text: str, _expected: object) -> list[object]:
-        searched.append(len(text))
-        return []
-
-    monkeypatch.setattr(guest, "find_warnings", find)
-    stand_in(monkeypatch, tmp_path, "for n in 1 2 3 4 5 6 7 8; do echo a line of the console; sleep 0.25; done")
-    size = boot(kernel, tmp_path / "run").console.stat().st_size
-    assert sum(searched[:-1]) <= size  # the last search is that of the complete console, for the result
+    monkeypatch.setattr(guest, "find_warnings", lambda text, _: searched.append(len(text)))
+    result = boot("for n in 1 2 3 4 5 6 7 8; do echo a line of the console; sleep 0.25; done")
+    # The last search is that of the complete console, for the result.
+    assert sum(searched[:-1]) <= result.console.stat().st_size
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
-def test_a_guest_is_killed_soon_after_a_kernel_warning(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, goes_on: bool
-) -> None:
+def test_a_guest_is_killed_soon_after_a_kernel_warning(boot: Boot, goes_on: bool) -> None:
     warns = 'echo $$ >"$PIDFILE"; echo "BUG: KASAN: use-after-free in f"; echo 0 >"$SHARE/status"'
-    stand_in(monkeypatch, tmp_path, f"{warns}; {'exec sleep 60' if goes_on else ''}")
-    start = time.monotonic()
-    result = boot(kernel, tmp_path / "run", timeout=30.0, grace=1.0)
-    assert time.monotonic() - start < 10
+    result = boot(f"{warns}; {'exec sleep 60' if goes_on else ''}", timeout=30.0, grace=1.0)
+    assert result.seconds < 10
     assert [warning.kind for warning in result.warnings] == ["KASAN"]
     assert ("was killed" in result.why) == goes_on
     with pytest.raises(UserError):
         result.require_success()
 
 
-def test_a_guest_that_is_killed_prints_no_warning_about_that(kernel: Kernel, tmp_path: Path) -> None:
+def test_a_guest_that_is_killed_prints_no_warning_about_that(boot: Boot, kernel: Kernel) -> None:
     cleans_up = """trap 'echo "BUG: sleeping in console_exit"; exit 1' TERM; echo $$ >"$PID"; echo "BUG: first"; """
     native = user_mode(kernel, cleans_up + "while :; do sleep 0.1; done")
-    result = boot(native, tmp_path / "run", timeout=30.0, grace=1.0)
-    assert [warning.first for warning in result.warnings] == ["BUG: first"]
+    assert [warning.first for warning in boot("", on=native, timeout=30.0, grace=1.0).warnings] == ["BUG: first"]
 
 
 def test_accel_without_kvm(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
