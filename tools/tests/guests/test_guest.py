@@ -14,7 +14,6 @@ from dmcrypt_inline.guests.guest import GuestResult, run_guest
 from dmcrypt_inline.guests.runs import KEPT, kept_runs, new_run
 from dmcrypt_inline.kernels.build import Kernel
 
-
 Boot = Callable[..., GuestResult]
 
 
