@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from operator import sub, truediv
 from pathlib import Path
 from typing import Any
 
@@ -93,18 +92,9 @@ class Group:
 
     def ratio(self, name: str, reference: str, metric: Metric) -> Comparison | None:
         """The cell's metric divided by the reference's; None for the reference itself and where one is missing."""
-        return self._compare(name, reference, metric, truediv)
-
-    def added(self, name: str, reference: str, metric: Metric) -> Comparison | None:
-        """The cell's metric less the reference's; None as for `ratio`."""
-        return self._compare(name, reference, metric, sub)
-
-    def _compare(
-        self, name: str, reference: str, metric: Metric, by: Callable[[float, float], float]
-    ) -> Comparison | None:
         if name == reference or name not in self.cells or reference not in self.cells:
             return None
-        return compare(self.cells[name].values(metric), self.cells[reference].values(metric), by)
+        return compare(self.cells[name].values(metric), self.cells[reference].values(metric))
 
 
 def cell_groups(results: Results) -> list[Group]:

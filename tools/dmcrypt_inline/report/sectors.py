@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from operator import truediv
 from statistics import median
 from typing import Any
 
@@ -73,7 +72,7 @@ def _spread(samples: Sequence[float]) -> str:
 
 def _ratio(reference: Sequence[float], samples: Sequence[float]) -> str:
     """How many times as fast as the reference, over the rounds."""
-    return ratio(compare(dict(enumerate(reference)), dict(enumerate(samples)), truediv))
+    return ratio(compare(dict(enumerate(reference)), dict(enumerate(samples))))
 
 
 def _parts(

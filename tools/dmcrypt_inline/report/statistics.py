@@ -5,7 +5,7 @@ median is that of the sign test (Conover, Practical Nonparametric Statistics, 3r
 """
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
@@ -57,23 +57,21 @@ def median_interval(samples: Sequence[float]) -> tuple[float, float] | None:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The median of what paired samples give, its interval (None: too few rounds), and the number of rounds."""
+    """The median ratio of paired samples and its interval (None: too few rounds)."""
 
     median: float
     interval: tuple[float, float] | None
-    rounds: int
 
-    def differs(self, neutral: float = 1.0) -> bool:
-        """Check that the interval excludes the value that means no difference."""
-        return self.interval is not None and not self.interval[0] <= neutral <= self.interval[1]
+    @property
+    def differs(self) -> bool:
+        """True if the interval excludes 1."""
+        return self.interval is not None and not self.interval[0] <= 1 <= self.interval[1]
 
 
-def compare(
-    values: Mapping[int, float], reference: Mapping[int, float], by: Callable[[float, float], float]
-) -> Comparison | None:
-    """Compare two cells' values, by round, with `by` (a quotient or a difference); None when they share no round.
+def compare(values: Mapping[int, float], reference: Mapping[int, float]) -> Comparison | None:
+    """The quotient of two cells' values, by round; None when they share no round.
 
     Values of one round were taken close to each other, so a drift of the machine cancels out.
     """
-    found = [by(values[number], reference[number]) for number in sorted(values.keys() & reference.keys())]
-    return Comparison(statistics.median(found), median_interval(found), len(found)) if found else None
+    found = [values[number] / reference[number] for number in sorted(values.keys() & reference.keys())]
+    return Comparison(statistics.median(found), median_interval(found)) if found else None

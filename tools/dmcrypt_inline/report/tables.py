@@ -53,16 +53,8 @@ def ratio(found: Comparison | None) -> str:
     if found.interval is None:
         return f"{found.median:.{decimals}f} {FEW}"
     low, high = found.interval
-    mark = "" if found.differs() else f" {SAME}"
+    mark = "" if found.differs else f" {SAME}"
     return f"{found.median:.{decimals}f} ({low:.{decimals}f}-{high:.{decimals}f}){mark}"
-
-
-def difference(found: Comparison | None) -> str:
-    """A difference with its interval; a dash for none."""
-    if found is None:
-        return "-"
-    interval = " ({} to {})".format(*map(figure, found.interval)) if found.interval else f" {FEW}"
-    return figure(found.median) + interval
 
 
 def without_empty_columns(table: Table) -> Table:

@@ -6,7 +6,7 @@ from functools import partial
 from ..bench.inguest import RAW
 from . import charts
 from .cells import BASELINE, CPU, P50, P99, P999, THROUGHPUT, Group, Metric, Results, by_setting, cell_groups
-from .tables import Chart, Section, Table, difference, figure, quartiles, ratio, without_empty_columns
+from .tables import Chart, Section, Table, figure, quartiles, ratio, without_empty_columns
 
 # The title of each workload, its origin, and the metrics that decide it.
 WORKLOADS: Mapping[str, tuple[str, str, Sequence[Metric]]] = {
@@ -46,8 +46,6 @@ def _section(name: str, of: list[Group]) -> Section:
     tables = _compared(of, f"{metrics[0].title}, {metrics[0].unit}", partial(_value, metric=metrics[0]))
     for metric in metrics:
         tables += _compared(of, f"{metric.title} / {BASELINE}", partial(_ratio, metric=metric))
-    if name == "W4":
-        tables += _compared(of, f"{P50.title} added to the raw device, {P50.unit}", _added)
     if any(cell.variant == "base" and cell.mode != "default" for group in of for cell in group.cells.values()):
         tables += _compared(of, f"{THROUGHPUT.title} / base in the same mode", _same_mode)
     drawn = [chart for metric in metrics for chart in _charts(of, metric)]
@@ -60,10 +58,6 @@ def _value(group: Group, cell: str, metric: Metric) -> str:
 
 def _ratio(group: Group, cell: str, metric: Metric) -> str:
     return ratio(group.ratio(cell, BASELINE, metric))
-
-
-def _added(group: Group, cell: str) -> str:
-    return difference(group.added(cell, RAW, P50))
 
 
 def _same_mode(group: Group, cell: str) -> str:

@@ -83,11 +83,9 @@ def test_ratios_are_those_of_the_baseline_in_the_same_round() -> None:
 
 
 def test_a_single_load_has_a_row_for_each_setting() -> None:
-    [_, p50, *_, added] = compared(of_plan("w4"))
+    [_, p50, *_] = compared(of_plan("w4"))
     assert p50.columns == ["", "raw", "series:default", "series:no_read"]
     assert len(p50.rows) == len({each["setting"] for each in of_plan("w4")})
-    assert added.columns == ["", "base:default", "series:default", "series:no_read"]
-    assert all(row[3].startswith(("29.", "30.", "31.")) for row in added.rows)  # 40 less 10 microseconds
 
 
 def test_a_base_with_the_flags_is_compared_mode_by_mode() -> None:
