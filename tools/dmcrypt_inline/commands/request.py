@@ -6,7 +6,9 @@ from pathlib import Path
 
 from ..common.errors import UserError
 from ..common.host import ensure_packages
-from ..trees.base import BaseTree, own_tree, prepare_base, stacked_base
+from ..common.paths import log_dir
+from ..common.progress import say
+from ..trees.base import BaseTree, commit_to_take, prepare_base, stacked_base
 from ..trees.series import Tree, apply_series
 from ..trees.targets import DEFAULT, TARGETS, Target, get_target
 
@@ -41,11 +43,15 @@ class Request:
         return [target for target in TARGETS.values() if not target.long_term]
 
     def base(self, target: Target) -> BaseTree:
-        """The base of the target, from the user's own tree where that is meant for it."""
+        """The base of the target, from the user's own tree: of a named target in any case, else if it has the files."""
         if target.below:
             below = self.tree(get_target(target.below))
             return stacked_base(target, below.path, "refs/tags/series")
-        return prepare_base(target, own_tree(target, self.own, named=self.target_name is not None))
+        own = self.own.get(target.variable)
+        if own and not self.target_name and not commit_to_take(target, own, log_dir(target.name) / "base.log"):
+            say(f"{target.variable}={own} is not the base of {target.name}, which has its embedded one")
+            own = None
+        return prepare_base(target, own)
 
     def tree(self, target: Target) -> Tree:
         ensure_packages("base")

@@ -28,7 +28,6 @@ from ..testing.mutants import Mutant, named, sample, without_debug_kernel
 from ..testing.results import earlier_outcomes, run_parts, store
 from ..testing.suites import Suite, test_each_commit, test_queue
 from ..testing.tools_tests import run_own_tests
-from ..trees.base import own_tree
 from ..trees.package import default_version
 from ..trees.series import Tree
 from ..trees.targets import DEFAULT, NATIVE, TARGETS, Target, get_target, top_of_stack
@@ -180,7 +179,7 @@ def _in_guests(target: Target, flavour: str, request: Request, excluded: Sequenc
         base = Mutant("base", tree.path, tuple(finding))
         return test_queue(machine, tests, mutants=[base], with_advice=flavour == target.tested, excluded=excluded)
     mutants = sample(target)
-    released = () if own_tree(target, request.own, named=request.target_name is not None) else ("released",)
+    released = () if tree.taken else ("released",)
     machine = make_machine(request, tree, flavour, ("base", "series", *released), mutants)
     cryptsetup = None
     with suppress(UserError):  # the part build_of_cryptsetup has reported it; the kernel is tested without

@@ -2,17 +2,17 @@
 
 import hashlib
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..common.errors import UserError
 from ..common.gitrepo import git, resolve
 from ..common.paths import SOURCE_TREE, log_dir, publish, use_entry
-from ..common.progress import say, step
+from ..common.progress import step
 from ..common.run import run
 from .archive import package_file, version_of
-from .targets import TARGETS, Target
+from .targets import Target
 
 
 @dataclass(frozen=True)
@@ -54,26 +54,6 @@ def stacked_base(target: Target, tree: Path, commit: str) -> BaseTree:
 
     final = use_entry("bases", f"{target.name}-tree-{files[:16]}.git")
     return _made(target, final, make, f"the tree of {target.below} at {commit}", log)
-
-
-def own_tree(target: Target, own: Mapping[str, Path], *, named: bool) -> Path | None:
-    """The user's tree for `target`, of the trees `own` by variable; None for the embedded base.
-
-    Targets share a variable. Where the user named no target, a tree is for the targets whose files it has.
-    """
-    tree = own.get(target.variable)
-    if tree is None or named:
-        return tree
-    log = log_dir(target.name) / "base.log"
-    fitting = [
-        other
-        for other in TARGETS.values()
-        if other.variable == target.variable and not other.below and commit_to_take(other, tree, log)
-    ]
-    if not fitting or target in fitting:
-        return tree  # one that fits no target is an error when the base is made
-    say(f"{target.variable}={tree} is for {fitting[0].name}: {target.name} has its embedded base")
-    return None
 
 
 def has_files(target: Target, repo: Path, commit: str, log: Path) -> bool:

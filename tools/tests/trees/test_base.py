@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from small import AFTER, BEFORE, SOURCE, applied, git, git_tree, kernel_tree, make_target, shell
 
+from dmcrypt_inline.commands.request import Request
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.paths import cache_dir
-from dmcrypt_inline.trees.base import own_tree, prepare_base, stacked_base
+from dmcrypt_inline.trees.base import prepare_base, stacked_base
 from dmcrypt_inline.trees.targets import TOOL, Package, Target
 
 
@@ -55,15 +56,13 @@ def test_a_tree_that_is_not_the_base_is_refused(target: Target, tmp_path: Path, 
 def test_a_tree_is_for_the_targets_whose_files_it_has(
     target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    taken: list[Path | None] = []
+    monkeypatch.setattr("dmcrypt_inline.commands.request.prepare_base", lambda _, own: taken.append(own))
     newer = replace(target, name="newer", tag="v0.2", blobs={SOURCE: text_id(AFTER)})
-    monkeypatch.setattr("dmcrypt_inline.trees.base.TARGETS", {"small": target, "newer": newer})
-    own = {"LINUX": git_tree(tmp_path / "linux", None)}
-    assert own_tree(target, own, named=False) == own["LINUX"]
-    assert own_tree(newer, own, named=True) == own["LINUX"]
-    assert own_tree(newer, own, named=False) is None
-    nobody_s = {"LINUX": git_tree(tmp_path / "other", None, "int version = 0;\n")}
-    assert own_tree(newer, nobody_s, named=False) == nobody_s["LINUX"]  # an error when the base is made
-    assert own_tree(newer, {}, named=False) is None
+    linux = git_tree(tmp_path / "linux", None)
+    for name, each in ((None, target), (None, newer), ("newer", newer)):
+        Request(name, {"LINUX": linux}).base(each)
+    assert taken == [linux, None, linux]
 
 
 def text_id(text: str) -> str:
