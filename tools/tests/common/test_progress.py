@@ -1,41 +1,23 @@
-import os
-import pty
-import subprocess
 import sys
+from io import StringIO
 
-from dmcrypt_inline.common.paths import TOOLS
+import pytest
 
-PARALLEL = """
-import threading, time
 from dmcrypt_inline.common.progress import say, step
 
-def work(number):
-    with step(f"work {number}"):
-        time.sleep(1.5)
-        say(f"ok {number}")
-        time.sleep(1.5)
 
-threads = [threading.Thread(target=work, args=(number,)) for number in (1, 2)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-"""
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
-def test_lines_of_parallel_steps_do_not_overwrite_each_other() -> None:
-    terminal, inside = pty.openpty()
-    with subprocess.Popen([sys.executable, "-c", PARALLEL], cwd=TOOLS, stdout=inside) as process:
-        os.close(inside)
-        written = b""
-        try:
-            while fresh := os.read(terminal, 4096):
-                written += fresh
-        except OSError:  # the program has ended
-            pass
-        process.wait()
-    os.close(terminal)
+def test_lines_of_parallel_steps_do_not_overwrite_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    with step("work 1"), step("work 2"):
+        say("ok 1")
+        assert "work 1; " in terminal.getvalue()
+        say("ok 2")
     # What remains in each line when the terminal has obeyed "erase this line".
-    lines = [line.rstrip("\r").rpartition("\r\x1b[K")[2] for line in written.decode().split("\n")]
-    shown = sorted(line.partition(" [")[0] for line in lines if line)
-    assert shown == ["done work 1", "done work 2", "ok 1", "ok 2"]
+    lines = [line.rpartition("\r\x1b[K")[2].partition(" [")[0] for line in terminal.getvalue().split("\n")]
+    assert lines == ["ok 1", "ok 2", "done work 2", "done work 1", ""]
