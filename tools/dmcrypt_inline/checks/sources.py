@@ -42,8 +42,7 @@ def source_checks(env: Path, log: Path) -> list[Check]:
         *(Check(name, partial(succeeds, argv, log), (str(argv[0]),)) for name, argv in linters.items()),
         Check("shellcheck_is_silent", lambda: _shellcheck(shell, log), ("shellcheck",)),
         Check("words_are_plain", lambda: _plain_words(tools, log)),
-        Check("no_registry_host_is_named", lambda: _no_hosts(log)),
-        Check("no_path_of_this_machine_is_named", _no_paths),
+        Check("no_name_of_this_machine_is_used", lambda: _no_names(log)),
     ]
 
 
@@ -111,21 +110,10 @@ def _phrases(files: Sequence[Path]) -> list[str]:
     return found
 
 
-def _fail_if_named(names: set[str]) -> None:
-    """Raise Failed with 'file:line: name' for each of the names in the sources, except in a longer word."""
-    pattern = re.compile(r"(?<!\w)(" + "|".join(map(re.escape, sorted(names))) + r")(?![\w-])")
-    found = []
-    for path in sources():
-        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
-            if match := pattern.search(line):
-                found.append(f"{path}:{number}: {match[1]}")
-    fail_if(found)
+def _no_names(log: Path) -> None:
+    """Look for the hosts in this machine's settings of pip and apt, the distribution's domain, this clone and the home.
 
-
-def _no_hosts(log: Path) -> None:
-    """Look for the hosts in this machine's settings of pip and apt, and for the distribution's domain.
-
-    The settings are read because the names must not be written here.
+    The settings are read because the names must not be written here. Every machine has the home of root.
     """
     from pip._internal.models.index import PyPI  # noqa: PLC0415  (the system's Python may lack pip)
 
@@ -138,9 +126,11 @@ def _no_hosts(log: Path) -> None:
     with suppress(OSError):  # there is no os-release
         home = urlsplit(platform.freedesktop_os_release().get("HOME_URL", "")).netloc
         hosts += [".".join(home.split(".")[-2:])]
-    _fail_if_named({*hosts} - {""})
-
-
-def _no_paths() -> None:
-    """Look for the path of this clone and the user's home, except root's, which every machine has."""
-    _fail_if_named({str(REPO), str(Path.home())} - {"/root"})
+    names = {*hosts, str(REPO), str(Path.home())} - {"", "/root"}
+    pattern = re.compile(r"(?<!\w)(" + "|".join(map(re.escape, sorted(names))) + r")(?![\w-])")
+    found = []
+    for path in sources():
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            if match := pattern.search(line):
+                found.append(f"{path}:{number}: {match[1]}")
+    fail_if(found)
