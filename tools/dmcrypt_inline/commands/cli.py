@@ -22,7 +22,7 @@ from ..testing.package_guests import SCENARIOS
 from ..trees.package import default_version
 from ..trees.targets import DEFAULT, KINDS, TARGETS
 from . import caching, listing, measuring, queue, testing
-from .options import Parser, accel, directory, flag, from_make, names, number, option
+from .options import Parser, accel, directory, flag, names, number, option
 from .request import Request
 
 USAGE = """\
@@ -213,7 +213,9 @@ def main(arguments: Sequence[str]) -> int:
 def _parse(variables: Sequence[str], words: Sequence[str]) -> tuple[Stage, dict[str, object]]:
     """The stage, and the arguments of its function. Raises UserError for what the stage does not take."""
     name = top_parser().parse_args(words[:1]).stage
-    given = vars(stage_parser(name).parse_args([*from_make(variables), *words[1:]]))
+    pairs = [word.partition("=") for word in variables]
+    of_make = [f"--{key.lower()}={value}" for key, _, value in pairs if value]  # an empty value means none
+    given = vars(stage_parser(name).parse_args([*of_make, *words[1:]]))
     limit_jobs(given.pop("jobs", None))
     own = {each: path for each in (kind.variable for kind in KINDS) if (path := given.pop(each.lower(), None))}
     request = Request(given.pop("target", None), own, given.pop("accel", None))

@@ -1,7 +1,7 @@
 """The options of stages, and their values from make."""
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -65,9 +65,3 @@ def directory(text: str) -> Path:
         return Path(text).expanduser().absolute()
     except RuntimeError as error:
         raise argparse.ArgumentTypeError(f"{text}: {error}") from error
-
-
-def from_make(variables: Iterable[str]) -> list[str]:
-    """The options for NAME=value words; an empty value means none."""
-    pairs = [word.partition("=") for word in variables]
-    return [f"--{name.lower()}={value}" for name, _, value in pairs if value]
