@@ -150,7 +150,7 @@ def test_children_end_with_their_sample_and_with_an_interrupt(tmp_path: Path) ->
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    signal.setitimer(signal.ITIMER_REAL, 2)
     with pytest.raises(KeyboardInterrupt):
         measuring._sample(Target(str(path), 0, 1 << 20), LOADS[1], 60)
     with pytest.raises(ChildProcessError):
