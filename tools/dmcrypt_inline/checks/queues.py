@@ -12,11 +12,10 @@ from ..trees.base import has_files
 from ..trees.mails import cover_problems, parse_mail, patch_problems
 from ..trees.outbox import postings
 from .checklist import Check, Failed, Queue, Skipped, fail_if
-from .cryptsetup import cryptsetup_checks
 from .documentation import documentation_checks
 from .linux import linux_checks
 from .posting import posting_checks
-from .scripts import script_checks
+from .programs import program_checks
 from .sources import codespell, succeeds
 
 INDEX = re.compile(r"^index ([0-9a-f]+\.\.[0-9a-f]+)", re.M)
@@ -24,8 +23,7 @@ INDEX = re.compile(r"^index ([0-9a-f]+\.\.[0-9a-f]+)", re.M)
 
 def queue_checks(queue: Queue, env: Path) -> list[Check]:
     """All checks of a queue. `env` is the Python environment."""
-    of_kernels, of_programs = (linux_checks, documentation_checks), (cryptsetup_checks, script_checks)
-    kind = of_kernels if queue.target.is_kernel else of_programs
+    kind = (linux_checks, documentation_checks) if queue.target.is_kernel else (program_checks,)
     return [
         *mail_checks(queue, env),
         Check("mutants_apply", lambda: _mutants(queue)),

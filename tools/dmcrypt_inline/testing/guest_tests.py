@@ -1,11 +1,14 @@
 """Run a test file in a guest, and read its KTAP, exit status and kernel log."""
 
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..common.counts import Counts
 from ..common.errors import UserError
+from ..common.paths import REPO
 from ..guests.guest import GRACE, indented, run_guest, tail
 from ..guests.kernel_log import STALLS, KernelWarning, find_warnings
 from ..kernels.build import USER_MODE, Kernel, Module
@@ -14,6 +17,8 @@ from . import ktap
 from .files import cpus, groups, kernel_arguments, provoked
 from .results import Outcome
 
+ADVISE = REPO / "advise" / "dmcrypt_advise"
+ADVICE_SECONDS = 2400.0  # only a guest that hangs takes so long
 MARK = "guest test: "  # tests.sh writes it to the kernel log before the test
 
 # Some defects show only when the crypto queue is full, as one this short always is; other tests do not mind.
@@ -155,3 +160,26 @@ class Guests:
 def replaced(usual: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
     """The usual kernel arguments, with the wanted ones added or in place of those of the same name."""
     return tuple({argument.partition("=")[0]: argument for argument in (*usual, *wanted)}.values())
+
+
+def run_advice(guests: Guests, module: Module) -> TestResult:
+    """Run tools/guest/advise.py. Raises UserError if the guest cannot be started or writes no result."""
+    guest = run_guest(
+        guests.kernel,
+        "advise.sh",
+        name="advise",
+        out=guests.out,
+        accel=guests.accel,
+        timeout=ADVICE_SECONDS,
+        inputs={"advise/dmcrypt_advise": ADVISE, **module.inputs},
+        env={"PYTHON": os.path.realpath(sys.executable)},  # outside of any virtual environment
+        cpus=1,
+        memory=guests.memory,
+        kernel_args=("kmemleak=off",),
+        on_line=guests.on_line,
+    )
+    result = guest.results / "advise.ktap"
+    if not result.exists():
+        guest.require_success()
+    report = ktap.parse(result.read_text())
+    return TestResult("advise", report, guest.status, guest.warnings, must_run=True)

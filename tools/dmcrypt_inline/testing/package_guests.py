@@ -20,7 +20,8 @@ from ..common.paths import REPO, TOOLS, build_dir
 from ..common.progress import say, step
 from ..common.run import run
 from ..guests.runs import new_run
-from . import advice, ktap
+from . import ktap
+from .guest_tests import ADVISE
 from .package_images import PASSPHRASE, make_disks
 
 LONG = 3600.0  # seconds for one boot, which may build a module and an initramfs in the emulator
@@ -181,7 +182,7 @@ def _boot(place: Path, number: int, boot: Boot, package: Path) -> str:
         inputs.add(package, "package.deb")
         inputs.add(TOOLS / "guest" / "package.sh", "package.sh")
         inputs.add(REPO / "selftests" / "dm-crypt", "dm-crypt")
-        inputs.add(advice.PACKAGE, "dmcrypt_advise")
+        inputs.add(ADVISE, "dmcrypt_advise")
         inputs.add(place / "steps", "steps")
     drives: list[str] = []
     for name, form in (("root.qcow2", "qcow2"), ("boot.img", "raw"), ("inputs", "raw")):

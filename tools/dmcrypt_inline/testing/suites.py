@@ -14,9 +14,8 @@ from ..guests.machine import Machine
 from ..guests.runs import new_run
 from ..kernels.build_programs import Programs
 from ..trees.targets import get_target
-from .advice import run_advice
 from .files import WITHOUT_QUEUE, cryptsetup_tests, group_of, is_named, kselftests
-from .guest_tests import Guests, TestResult
+from .guest_tests import Guests, TestResult, run_advice
 from .known_failures import KnownFailures
 from .mutants import Mutant, run_mutant
 from .results import Outcome, earlier_outcomes, say_outcome, store

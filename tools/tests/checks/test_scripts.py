@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from small import SOURCE, findings_of, git, make_queue, write_files
 
-from dmcrypt_inline.checks.scripts import script_checks
+from dmcrypt_inline.checks.programs import program_checks
 from dmcrypt_inline.trees.targets import OwnTest
 
 OWN_TEST = "each_patch_passes_its_test_that_fails_without_it"
@@ -27,5 +27,5 @@ def test_the_own_test_of_a_patch_is_judged(tmp_path: Path, script: str, finding:
     head = git(tree.path, "rev-parse", "HEAD").strip()
     target = replace(queue.target, own_test=OwnTest(("sh", "test/run.sh"), "test"))
     made = replace(tree, series=head, commits=(head,))
-    found = findings_of(OWN_TEST, script_checks(replace(queue, target=target, apply=lambda: made)))
+    found = findings_of(OWN_TEST, program_checks(replace(queue, target=target, apply=lambda: made)))
     assert (finding in found) if finding else not found

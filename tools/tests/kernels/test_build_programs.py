@@ -1,4 +1,4 @@
-"""build_programs.py and checks/cryptsetup.py, with a cryptsetup of a few lines."""
+"""build_programs.py and checks/programs.py, with a cryptsetup of a few lines."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from small import git, repository, write_files
 
-from dmcrypt_inline.checks import cryptsetup
+from dmcrypt_inline.checks import programs
 from dmcrypt_inline.checks.checklist import Failed, Queue
 from dmcrypt_inline.common.run import CommandError
 from dmcrypt_inline.kernels import build_programs as stage
@@ -119,12 +119,12 @@ def queue(made: Tree) -> Queue:
 
 def test_a_patch_without_a_new_warning_passes(tmp_path: Path) -> None:
     moved = "\n\n" + OLD  # the old warning on another line
-    cryptsetup._each_builds(queue(tree(tmp_path, CHANGED, moved)))
+    programs._each_builds(queue(tree(tmp_path, CHANGED, moved)))
 
 
 def test_only_what_a_patch_changes_is_compiled_again(tmp_path: Path) -> None:
     made = queue(tree(tmp_path, CHANGED))
-    cryptsetup._each_builds(made)
+    programs._each_builds(made)
     log = made.log.read_text()
     assert (log.count(" -c -o main.o main.c"), log.count(" -c -o old.o old.c")) == (2, 1)
 
@@ -146,4 +146,4 @@ def test_a_patch_that_adds_a_warning_or_breaks_the_build_fails(
     tmp_path: Path, main: str, old: str, expected: str
 ) -> None:
     with pytest.raises(Failed, match=expected):
-        cryptsetup._each_builds(queue(tree(tmp_path, main, old)))
+        programs._each_builds(queue(tree(tmp_path, main, old)))
