@@ -137,7 +137,7 @@ STAGES = {
     ),
     "soak": Stage(testing.soak, "random work in a guest (MINUTES=60)", (*KERNEL, MINUTES, SEED), ANY_GUEST),
     "tree": Stage(queue.tree, "build/TARGET/tree, a git repository of the queue", TREE),
-    "edit": Stage(queue.edit, "make that tree, and print how to edit its commits", TREE),
+    "edit": Stage(queue.tree, "the same", TREE),
     "refresh": Stage(queue.refresh, "write edited commits and selftests back into the queue", TREE),
     "am": Stage(
         queue.am,

@@ -19,18 +19,10 @@ from .request import Request
 
 def tree(request: Request) -> int:
     made = check_out_all(request.tree(request.target()))
-    say(
-        f"{made.path}: base {made.base[:12]} from {made.origin}; series {made.series[:12]}, {len(made.commits)} patches"
-    )
-    return 0
-
-
-def edit(request: Request) -> int:
-    tree(request)
-    name = request.target().name
-    say("the patches are commits on the branch queue, after the tag base")
-    say(f"  edit them with git as usual, for example:  git -C {build_dir(name) / 'tree'} rebase -i base")
-    say(f"  then write them back into the queue:       make refresh TARGET={name}")
+    say(f"{made.path}: base {made.base[:12]} from {made.origin}; series {made.series[:12]}")
+    say(f"the {len(made.commits)} patches are commits on the branch queue, after the tag base")
+    say(f"  edit them with git as usual, for example:  git -C {made.path} rebase -i base")
+    say(f"  then write them back into the queue:       make refresh TARGET={made.target.name}")
     return 0
 
 

@@ -15,8 +15,10 @@ from ..checks.sources import source_checks
 from ..common.counts import Counts, total
 from ..common.errors import UserError
 from ..common.host import ensure_packages, enter_python_env, install_packages, python_env
-from ..common.paths import BUILD, build_dir
-from ..common.progress import say
+from ..common.jobs import jobs
+from ..common.paths import BUILD, TOOLS, build_dir
+from ..common.progress import say, step
+from ..common.run import run
 from ..guests.guest import open_shell
 from ..guests.machine import UNACCELERATED
 from ..guests.runs import new_run
@@ -27,7 +29,6 @@ from ..testing.files import IN_TREE, check_words, chosen, cryptsetup_tests, grou
 from ..testing.mutants import Mutant, named, sample, without_debug_kernel
 from ..testing.results import earlier_outcomes, run_parts, store
 from ..testing.suites import Suite, test_each_commit, test_queue
-from ..testing.tools_tests import run_own_tests
 from ..trees.package import default_version
 from ..trees.series import Tree
 from ..trees.targets import DEFAULT, NATIVE, TARGETS, Target, get_target, top_of_stack
@@ -112,13 +113,25 @@ def test(request: Request, exclude: str) -> int:
     return _close(total([each.counts for each in results]))
 
 
+def run_own_tests(*tests: Path) -> None:
+    """Run the tools' own tests. Raises UserError when one fails or skips: `make test` has installed all they need."""
+    log = BUILD / "pytest.log"
+    pytest = (python_env() / "bin" / "python", "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-n", str(jobs()))
+    with step("running the tools' own tests", log):
+        done = run([*pytest, *tests], log=log, timeout=600, cwd=TOOLS, check=False)
+    summary = done.output.strip().rpartition("\n")[2]
+    if done.returncode != 0 or " skipped" in summary:
+        raise UserError(done.transcript)
+    say(f"the tools' own tests: {summary}")
+
+
 def _build_kernels(kernels: Sequence[tuple[Target, str]], request: Request) -> None:
     """Build the kernels of make test; configure all of them first, because the checks wait for that."""
     trees = [(_kernel_of(target, request) or request.tree(target), flavour) for target, flavour in kernels]
     wanted = {tree.target.name: (tree, flavour) for tree, flavour in trees}
-    for step in (prepare_kernel, build_kernel):
+    for build in (prepare_kernel, build_kernel):
         for tree, flavour in wanted.values():
-            step(tree, flavour)
+            build(tree, flavour)
 
 
 def _kernel_of(target: Target, request: Request) -> Tree | None:

@@ -12,7 +12,7 @@ from dmcrypt_inline.commands import cli
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.paths import build_dir
 from dmcrypt_inline.guests.runs import new_run
-from dmcrypt_inline.report import cells, pages, sectors, tables, workloads
+from dmcrypt_inline.report import cells, pages, sectors, workloads
 from dmcrypt_inline.report.tables import Table
 
 KIND = {"form": "plain", "instructions": "vaes_avx2", "cipher": "aes", "sector": 512, "flags": "inline"}
@@ -111,17 +111,6 @@ def test_cpu_time_is_that_of_all_who_took_part() -> None:
     made = {**sample("base", "default", 1), "bytes": 2 << 30, "cpu_s": cpu}
     assert cells.CPU.value(made) == 2.0
     assert cells.CPU.value({**made, "cpu_s": {}}) is None
-
-
-def test_a_table_in_markdown_is_aligned() -> None:
-    table = Table("Times", ["", "read"], [["raw", "1.0"], ["series:both", "10.0 (9.0-11.0)"]])
-    assert tables.markdown(table) == (
-        "Times:\n\n"
-        "|             |            read |\n"
-        "| ----------- | --------------: |\n"
-        "| raw         |             1.0 |\n"
-        "| series:both | 10.0 (9.0-11.0) |\n"
-    )
 
 
 def test_the_price_of_a_sector() -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from dmcrypt_inline.commands import testing
 from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.testing import tools_tests
 
 
 @pytest.mark.parametrize(
@@ -20,8 +20,7 @@ from dmcrypt_inline.testing import tools_tests
 def test_only_tests_that_pass_have_passed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, passes: bool
 ) -> None:
-    monkeypatch.setattr(tools_tests, "python_env", lambda: Path(sys.prefix))
-    monkeypatch.setattr(tools_tests, "BUILD", tmp_path)
+    monkeypatch.setattr(testing, "python_env", lambda: Path(sys.prefix))
     (tmp_path / "test_it.py").write_text(text)
     with nullcontext() if passes else pytest.raises(UserError):
-        tools_tests.run_own_tests(tmp_path / "test_it.py")
+        testing.run_own_tests(tmp_path / "test_it.py")
