@@ -63,7 +63,6 @@ class Defect:
 
     @property
     def fixed_in(self) -> str:
-        """All versions from which on upstream has the fix, as text."""
         return ", ".join([*self.stable, self.fixed])
 
 
@@ -145,7 +144,6 @@ def readme_table(repository: Path) -> str:
 
 
 def generated_files(repository: Path) -> dict[Path, str]:
-    """The generated files of the repository with the contents that they should have."""
     readme = (repository / README).read_text()
     between = re.compile(f"(?<={BEGIN}\n).*?(?={END})", re.DOTALL)
     with_table = between.sub(lambda _: f"\n{readme_table(repository)}\n", readme)

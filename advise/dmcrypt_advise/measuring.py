@@ -97,7 +97,6 @@ class Comparison:
 
     @property
     def faster(self) -> bool:
-        """True if the difference is outside of the noise."""
         return self.low > 1 and self.ratio >= 1 + LEAST
 
     @property

@@ -79,7 +79,6 @@ def can_refresh(found: MappingFacts) -> bool:
 
 
 def is_too_old(found: MappingFacts) -> bool:
-    """True if the installed cryptsetup does not know the flags."""
     return bool(found.cryptsetup) and found.cryptsetup < FLAGS_IN_CRYPTSETUP
 
 
@@ -163,7 +162,6 @@ def words(options: Options, opener: Opener) -> list[str]:
 
 
 def option_list(options: Options) -> str:
-    """Table options as text, in the order of OPTIONS."""
     return " ".join(option for option in OPTIONS if option in options) or "no flags"
 
 

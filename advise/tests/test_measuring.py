@@ -37,7 +37,6 @@ def test_a_difference_counts_outside_of_the_noise(ratios: list[float], faster: b
 
 
 def rounds(ratios: list[float]) -> dict[str, list[Sample]]:
-    """The samples of a load that lead to these ratios."""
     return {
         RAW: [Sample(200, 10, 0.5)] * ROUNDS,
         DEFAULT: [Sample(100, 20, 1.0)] * ROUNDS,

@@ -10,7 +10,6 @@ from dmcrypt_inline.kernels.build import Kernel
 
 @pytest.fixture(autouse=True)
 def own_places(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Point cache and build directory away from the user's."""
     place: Path = tmp_path_factory.mktemp("places")
     monkeypatch.setenv("DMCRYPT_INLINE_CACHE", str(place / "cache"))
     monkeypatch.setattr("dmcrypt_inline.common.paths.BUILD", place / "build")
@@ -21,5 +20,4 @@ def own_places(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def kernel(tmp_path: Path) -> Kernel:
-    """A kernel that no stand-in looks at."""
     return make_kernel(tmp_path)

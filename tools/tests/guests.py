@@ -107,7 +107,6 @@ def make_machine(kernel: Kernel, place: Path, monkeypatch: pytest.MonkeyPatch, s
 
 
 def module(place: Path, name: str) -> Module:
-    """A module that no kernel loads, with another one of its name."""
     (place / name).mkdir(exist_ok=True)
     for file in ("dm-crypt", name):
         (place / name / f"{file}.ko").write_text(name)

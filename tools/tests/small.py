@@ -38,7 +38,6 @@ def kernel_tree(place: Path, text: str = BEFORE) -> Path:
 
 
 def write_files(place: Path, files: Mapping[str, str]) -> Path:
-    """Write texts below `place`, which is returned."""
     for name, content in files.items():
         path = place / name
         path.parent.mkdir(parents=True, exist_ok=True)

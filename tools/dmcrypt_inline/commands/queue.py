@@ -44,7 +44,6 @@ def am(request: Request) -> int:
 
 
 def outbox(request: Request, sign: str, trailers: Sequence[str], version: int) -> int:
-    """Write the queue as mails to build/<target>/outbox, and its selftests to outbox-selftests."""
     target = request.target()
     posting = Posting(sign, tuple(trailers), version)
     applied = request.tree(target)

@@ -69,7 +69,6 @@ def check(request: Request, only: str) -> int:
 
 
 def test(request: Request, exclude: str) -> int:
-    """Run the checks, the tools' tests, and the guest tests on the debug kernels; status 1 when anything failed."""
     targets = request.targets()
     # The tree of the uppermost queue of a stack contains those between it and the lowest.
     kernels = [
@@ -203,7 +202,6 @@ def _in_guests(target: Target, flavour: str, request: Request, excluded: Sequenc
 
 
 def selftest(request: Request, *, quick: bool, variant: str, tests: str, exclude: str, blktests: Path | None) -> int:
-    """Run the kselftests on the debug kernel, or the tests of a program; status 1 when one failed."""
     target = request.target()
     if not target.is_kernel and (variant != "series" or request.accel not in (None, UNACCELERATED)):
         raise UserError("the tests of programs run with both drivers, in User-Mode Linux: no VARIANT=, no ACCEL=")

@@ -277,25 +277,15 @@ def _status(path: Path) -> int | None:
         return None
 
 
-class GrowingFile:
-    """A file that another process appends to; `new_lines` returns each line once and reads each byte once."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = 0
-
-    def new_lines(self, *, ended: bool = False) -> list[str]:
-        """The lines completed since the last call; with `ended` also a last line without a newline."""
-        try:
-            with self._path.open("rb") as source:
-                source.seek(self._offset)
-                fresh = source.read()
-        except FileNotFoundError:
-            return []
-        if not ended:
-            fresh = fresh[: fresh.rfind(b"\n") + 1]
-        self._offset += len(fresh)
-        return fresh.decode(errors="replace").replace("\r", "").splitlines()
+def growing(path: Path) -> Iterator[list[str]]:
+    """Each time, the lines that another process has completed in a file meanwhile."""
+    while not path.exists():
+        yield []
+    with path.open(errors="replace", newline="") as source:
+        line = ""
+        while True:
+            *lines, line = (line + source.read()).replace("\r", "").split("\n")
+            yield lines
 
 
 @contextmanager
@@ -314,26 +304,28 @@ def _watched(
     """
     stopped: list[str] = []
     ended = threading.Event()
-    messages, printed = GrowingFile(console), GrowingFile(output)
+    messages, printed = growing(console), growing(output)
 
-    def pass_on(*, last: bool = False) -> None:
-        for line in printed.new_lines(ended=last):
+    def pass_on(lines: Sequence[str]) -> None:
+        for line in lines:
             if on_line:
                 on_line(line)
 
     def follow() -> None:
         kill_at: float | None = None
         while not ended.wait(POLL):
-            pass_on()
+            pass_on(next(printed))
             if kill_at is None:
-                if find_warnings("\n".join(messages.new_lines()), expected):
+                if find_warnings("\n".join(next(messages)), expected):
                     kill_at = time.monotonic() + grace
             elif time.monotonic() > kill_at and not stopped:
                 stopped.append(f"the kernel printed a warning; the guest was killed {grace:.0f} s later")
                 with suppress(OSError, ValueError):  # the guest has ended by itself
                     # Not SIGTERM: on it User-Mode Linux cleans up wherever it is, and prints warnings about that.
                     os.killpg(os.getpgid(int(pidfile.read_text())), signal.SIGKILL)
-        pass_on(last=True)
+        pass_on(next(printed))
+        if output.exists():
+            pass_on(list(filter(None, [output.read_text(errors="replace").rpartition("\n")[2]])))  # not completed
 
     thread = threading.Thread(target=follow, daemon=True)
     thread.start()

@@ -72,7 +72,6 @@ def _content(results: Results) -> tuple[Sequence[str], list[Section]]:
 
 
 def facts(results: Results) -> list[tuple[str, str]]:
-    """Kernel, queue, accelerator, processor and tools of the run, by name."""
     ran = results["environment"]
     clock = ", a clock that counts the instructions of one CPU" if ran["accel"] == COUNTED else ""
     rows = [

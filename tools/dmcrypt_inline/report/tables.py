@@ -38,7 +38,6 @@ def figure(number: float) -> str:
 
 
 def quartiles(found: Spread | None) -> str:
-    """A median and its quartiles; a dash for none."""
     return f"{figure(found.median)} ({figure(found.low)}-{figure(found.high)})" if found else "-"
 
 

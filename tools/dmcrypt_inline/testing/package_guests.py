@@ -172,7 +172,6 @@ def judge_boot(title: str, boot: Boot, output: str, console: str) -> Counts:
 
 
 def _boot(place: Path, number: int, boot: Boot, package: Path) -> str:
-    """Start the machine once; return the output of its steps."""
     log, disk = place / "log", place / "boot.img"
     kernel = newest_kernel(run(["debugfs", "-R", "ls -p /", disk], log=log, timeout=60).output, boot.kernel)
     for source, name in ((f"/vmlinuz-{kernel}", "kernel"), (f"/initrd.img-{kernel}", "initramfs")):

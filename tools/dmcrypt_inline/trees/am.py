@@ -121,6 +121,5 @@ def _branch(own: Path, target: Target, tip: str) -> list[str]:
 
 
 def _reason(said: str) -> list[str]:
-    """The lines of git am that say which patch does not apply, and where."""
     lines = [line for line in said.splitlines() if line.startswith(("error: ", "Patch failed", "CONFLICT"))]
     return lines or said.splitlines()

@@ -59,7 +59,6 @@ def request_of_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Request
 
 
 def prepared(request: Request) -> Tree:
-    """The tree, with all files to edit."""
     tree = request.tree(request.target())
     git(tree.path, "sparse-checkout", "disable")
     return tree
@@ -70,7 +69,6 @@ def built(request: Request, variant: str = "series") -> Machine:
 
 
 def compiled(name: str = "series") -> list[str]:
-    """The modules that make has compiled for a variant so far."""
     lines = (log_dir("small") / f"module-{name}-fast.log").read_text().splitlines()
     return [Path(line.split()[1]).stem for line in lines if line.endswith("# compiled")]
 

@@ -14,8 +14,6 @@ from dmcrypt_inline.trees.targets import Target
 
 @dataclass(frozen=True)
 class Edited:
-    """A target, its base, and its tree, in which somebody works."""
-
     target: Target
     base: BaseTree
     tree: Path
