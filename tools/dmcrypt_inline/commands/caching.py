@@ -23,7 +23,8 @@ def cache(request: Request, prune: int | None) -> int:
     for kind, group in groupby(entries(), key=lambda path: path.parent.name):
         paths = list(group)
         days = [unused(path) // DAY for path in paths]
-        size = sum(map(_size, paths)) / GIB
+        files = (Path(above, name) for path in paths for above, _, names in os.walk(path) for name in names)
+        size = sum(file.lstat().st_blocks * 512 for file in files) / GIB
         used = f"unused for {min(days):.0f} to {max(days):.0f} days"
         say(f"{size:6.2f} GiB, {len(paths)} entries, {used}  {kind}: {CACHE_KINDS[kind]}")
     return 0
@@ -56,9 +57,3 @@ def unused(path: Path) -> float:
     """Seconds since a run used the entry."""
     used = lock_of(path) if lock_of(path).exists() else path
     return max(0.0, time.time() - used.stat().st_mtime)
-
-
-def _size(directory: Path) -> int:
-    """Disk usage of all files below the directory, in bytes."""
-    files = (Path(above, name) for above, _, names in os.walk(directory) for name in names)
-    return sum(file.lstat().st_blocks * 512 for file in files)

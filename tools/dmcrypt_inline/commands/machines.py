@@ -5,12 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..common.errors import UserError
+from ..common.gitrepo import git
 from ..common.paths import log_dir
 from ..guests.machine import Machine
 from ..kernels.build import build_kernel, build_variant
 from ..kernels.build_programs import Programs, build_programs
 from ..testing.mutants import Mutant
-from ..trees.series import Tree, driver_commits, snapshot
+from ..trees.series import Tree, snapshot
 from ..trees.targets import CRYPTSETUP, get_target
 from .request import Request
 
@@ -50,7 +51,10 @@ def steps(tree: Tree) -> dict[str, str]:
     Without the last of them, which is "series".
     """
     log = log_dir(tree.target.name) / "variants.log"
-    return {f"patch-{number:02d}": commit for number, commit in list(driver_commits(tree, log).items())[:-1]}
+    words = ("rev-list", f"{tree.base}..{tree.series}", "--", *tree.target.replaced)
+    changing = git(tree.path, *words, log=log).output.split()
+    found = {f"patch-{number:02d}": commit for number, commit in enumerate(tree.commits, 1) if commit in changing}
+    return dict(list(found.items())[:-1])
 
 
 def machine_as_it_stands(request: Request, variant: str, flavour: str) -> tuple[str, Machine]:

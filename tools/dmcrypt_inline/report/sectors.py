@@ -67,7 +67,7 @@ def _sector_section(
 
 def _spread(samples: Sequence[float]) -> str:
     found = spread(samples)
-    return f"{found.median:.1f} ({100 * found.relative:.0f})"
+    return f"{found.median:.1f} ({100 * (found.high - found.low) / found.median:.0f})"
 
 
 def _ratio(reference: Sequence[float], samples: Sequence[float]) -> str:

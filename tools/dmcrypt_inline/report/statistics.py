@@ -23,11 +23,6 @@ class Spread:
     low: float
     high: float
 
-    @property
-    def relative(self) -> float:
-        """The distance of the quartiles as a fraction of the median."""
-        return (self.high - self.low) / self.median
-
 
 def spread(samples: Sequence[float]) -> Spread:
     """Median and quartiles; of a single sample, that sample three times. Raises ValueError for none."""

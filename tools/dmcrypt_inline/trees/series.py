@@ -140,12 +140,6 @@ def check_out_all(tree: Tree) -> Tree:
     return tree
 
 
-def driver_commits(tree: Tree, log: Path) -> dict[int, str]:
-    """The queue's commits that change the driver by their patches' numbers, from 1."""
-    changing = git(tree.path, "rev-list", f"{tree.base}..{tree.series}", "--", *tree.target.replaced, log=log).output
-    return {number: commit for number, commit in enumerate(tree.commits, 1) if commit in changing.split()}
-
-
 def mark_made(path: Path, log: Path) -> None:
     """Record that all commits of HEAD are the queue's, and none the user's own work."""
     git(path, "update-ref", MADE, "HEAD", log=log)

@@ -6,7 +6,6 @@ from dmcrypt_inline.report.statistics import Comparison, Spread, compare, median
 def test_spread() -> None:
     assert spread([3.0]) == Spread(3.0, 3.0, 3.0)
     assert spread([5.0, 1.0, 4.0, 2.0, 3.0]) == Spread(3.0, 2.0, 4.0)
-    assert spread([1.0, 2.0, 3.0, 4.0, 5.0]).relative == pytest.approx(2 / 3)
     with pytest.raises(ValueError, match="no samples"):
         spread([])
 
