@@ -122,8 +122,3 @@ def used_for(system: System, node: str, name: str) -> str:
     for place, kind, volume in uses(system, node, name):
         return place if not kind else f"{place} ({kind})" + (f" on {volume}" if volume else "")
     return ""
-
-
-def holds_root(system: System, node: str, name: str) -> bool:
-    """True if the system starts from a mapping, so that the initramfs must open it."""
-    return any(place in ("/", "/usr", "/sysroot") for place, _, _ in uses(system, node, name))

@@ -117,7 +117,8 @@ def forced_flags(found: MappingFacts, facts: Facts) -> frozenset[str]:
     flags = {WRITE} if any(disk.zoned for disk in found.disks) else set()
     release = facts.kernel.release
     derived = found.stored.opening.known and not facts.kernel.distribution and not UPSTREAM.fullmatch(release)
-    if _unasked(found) and (derived or SETS_FLAGS_ITSELF.search(release)):
+    unasked = (found.mapping.active or frozenset()) - found.stored.anywhere >= set(FLAGS)
+    if unasked and (derived or SETS_FLAGS_ITSELF.search(release)):
         flags.update(FLAGS)
     return frozenset(flags)
 
@@ -127,11 +128,6 @@ def _forced_reason(forced: frozenset[str], facts: Facts) -> list[str]:
     if forced == frozenset(FLAGS) and not SETS_FLAGS_ITSELF.search(facts.kernel.release):
         text += ": nothing else asks for them; if somebody has set them by hand, the next boot loses them"
     return [text] if forced else []
-
-
-def _unasked(found: MappingFacts) -> bool:
-    """True if both flags are active, and nothing stored asks for them."""
-    return (found.mapping.active or frozenset()) - found.stored.anywhere >= set(FLAGS)
 
 
 def _judge(found: MappingFacts, facts: Facts) -> Verdict:

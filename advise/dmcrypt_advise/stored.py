@@ -114,7 +114,7 @@ def stored_options(system: System, mapping: Mapping, image: Image) -> StoredOpti
         line=lines[file],
         copy=line_of(copies, mapping),
         below=tuple(system.word(f"/sys/block/{name}/dm/name") for name in below),
-        for_root=disks.holds_root(system, mapping.node, mapping.name),
+        for_root=any(it[0] in ("/", "/usr", "/sysroot") for it in disks.uses(system, mapping.node, mapping.name)),
         debian=system.exists("/etc/initramfs-tools") or bool(re.search(r"^ID(_LIKE)?=.*debian", release, re.M)),
         nixos=bool(re.search(r"^ID=.*nixos", release, re.M)) or "init=/nix/store" in command_line,
     )

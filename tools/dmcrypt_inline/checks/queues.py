@@ -4,8 +4,8 @@ import re
 import tempfile
 from pathlib import Path
 
-from ..common.errors import UserError
-from ..common.gitrepo import git, known_authors, write_tree
+from ..common.gitrepo import git, write_tree
+from ..common.paths import REPO
 from ..common.run import CommandError
 from ..testing.mutants import all_mutants
 from ..trees.base import has_files
@@ -38,18 +38,14 @@ def mail_checks(queue: Queue, env: Path) -> list[Check]:
         Check("patches_are_proper_mails", lambda: _mails(queue)),
         Check("cover_letter_lists_the_patches", lambda: _cover(queue)),
         Check("patches_and_cover_letter_are_spelled_right", lambda: _spelling(queue, env)),
-        Check("queue_applies_with_git_am", lambda: _applies(queue)),
+        Check("queue_applies_with_git_am", queue.apply),
         Check("index_lines_are_true", lambda: _index_lines(queue)),
     ]
 
 
-def _applies(queue: Queue) -> None:
-    if isinstance(queue.tree, UserError):
-        raise queue.tree
-
-
 def _mails(queue: Queue) -> None:
-    authors = known_authors(queue.log)
+    asked = git(REPO, "log", "--format=%an <%ae>", log=queue.log, check=False)  # fails outside a git repository
+    authors = sorted(set(asked.output.splitlines()))
     problems = []
     for patch in queue.patches():
         found = patch_problems(patch.read_text(), authors)

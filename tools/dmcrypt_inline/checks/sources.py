@@ -92,22 +92,18 @@ def _prose() -> list[Path]:
 def _plain_words(tools: Path, log: Path) -> None:
     """Look for the words and phrases of WORDS, which are not plain."""
     prose = [path for path in _prose() if path.suffix != ".patch" and path.name != "cover-letter.txt"]
-    spelled = run([tools / "codespell", "-D", WORDS, *prose], log=log, timeout=600, cwd=TOOLS, check=False)
-    fail_if([*spelled.output.splitlines(), *_phrases(prose)])
-
-
-def _phrases(files: Sequence[Path]) -> list[str]:
-    """The entries of WORDS that codespell, which reads word by word, does not find: 'file:line: phrase ==> better'."""
+    asked = run([tools / "codespell", "-D", WORDS, *prose], log=log, timeout=600, cwd=TOOLS, check=False)
+    found = asked.output.splitlines()
+    # codespell reads word by word, so it does not find the phrases.
     entries = [line.split("->") for line in WORDS.read_text().splitlines() if re.match(r'.*[ "].*->', line)]
-    found = []
-    for path in files:
+    for path in prose:
         text = path.read_text(errors="replace")
         for phrase, better in entries:
             spelled = r"[\s#*]+".join(map(re.escape, phrase.split()))  # also across lines of a comment
             for match in re.finditer(rf"(?<!\w){spelled}(?![\w-])", text, re.I):
                 line = text.count("\n", 0, match.start()) + 1
                 found.append(f"{path}:{line}: {phrase} ==> {better}")
-    return found
+    fail_if(found)
 
 
 def _no_names(log: Path) -> None:

@@ -4,7 +4,6 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from .paths import REPO
 from .run import Completed, run
 
 # Fixed names and dates: the same content gives the same commit ids everywhere.
@@ -80,9 +79,3 @@ def update_files(repo: Path, tree: str, directory: Path, log: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     where = {"GIT_INDEX_FILE": str(directory / ".index"), "GIT_WORK_TREE": str(directory)}
     git(repo, "-c", "core.sparseCheckout=false", "read-tree", "--reset", "-u", tree, log=log, env=where, timeout=900)
-
-
-def known_authors(log: Path) -> list[str]:
-    """The authors of the repository's commits, as 'Name <address>'; none outside a git repository."""
-    asked = git(REPO, "log", "--format=%an <%ae>", log=log, check=False)
-    return sorted(set(asked.output.splitlines()))

@@ -42,7 +42,7 @@ def environment(machine: Machine, accel: str, cryptsetup: Programs | None = None
         "kernel_flavour": kernel.flavour,
         "kernel_key": kernel.key,
         "accel": accel,
-        "cpu": cpu_model(CPUINFO.read_text()),
+        "cpu": next(iter(re.findall(r"^model name\s*: (.*)", CPUINFO.read_text(), re.M)), platform.machine()),
         "modules": {name: module.source for name, module in machine.modules.items()},
         "cryptsetup": cryptsetup.version if cryptsetup else "",
         "cryptsetup_queue_hash": cryptsetup.queue_hash if cryptsetup else "",
@@ -53,12 +53,6 @@ def environment(machine: Machine, accel: str, cryptsetup: Programs | None = None
 def version(output: str) -> str:
     """The first line with a version in a program's output; "unknown" when there is none."""
     return next((line.strip() for line in output.splitlines() if re.search(r"\d\.\d", line)), "unknown")
-
-
-def cpu_model(cpuinfo: str) -> str:
-    """The first CPU's name in the text of /proc/cpuinfo; the architecture where it has none."""
-    found = re.search(r"^model name\s*: (.*)", cpuinfo, re.M)
-    return found[1] if found else platform.machine()
 
 
 def write_environment(path: Path, where: Mapping[str, object], content: Mapping[str, object]) -> Path:

@@ -48,14 +48,10 @@ def percentile(name: str) -> Metric:
     return Metric(f"latency, {name}", "µs", value)
 
 
-def _cpu(sample: Sample) -> float | None:
-    """CPU seconds of fio, of kernel threads and in interrupts, for each GiB."""
-    return sum(sample["cpu_s"].values()) / (sample["bytes"] / GIB) if sample["cpu_s"] else None
-
-
 THROUGHPUT = Metric("throughput", "MiB/s", lambda sample: sample["bytes"] / sample["seconds"] / MIB)
 P50, P99, P999 = (percentile(name) for name in ("p50", "p99", "p99.9"))
-CPU = Metric("CPU time", "CPU s/GiB", _cpu)
+# of fio, of kernel threads and in interrupts
+CPU = Metric("CPU time", "CPU s/GiB", lambda it: sum(it["cpu_s"].values()) * GIB / it["bytes"] if it["cpu_s"] else None)
 
 
 @dataclass(frozen=True)

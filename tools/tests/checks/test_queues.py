@@ -7,7 +7,6 @@ from small import MISSPELLED, PATCH, applied, findings, findings_of, git, git_tr
 
 from dmcrypt_inline.checks import posting, queues
 from dmcrypt_inline.checks.checklist import Queue, Skipped, run_checks
-from dmcrypt_inline.common import gitrepo
 from dmcrypt_inline.common.counts import Counts
 from dmcrypt_inline.testing import mutants
 from dmcrypt_inline.testing.files import kselftests
@@ -24,7 +23,7 @@ LETTER = (
 @pytest.fixture
 def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
     """A target with a cover letter; its author is in the history of the repository."""
-    monkeypatch.setattr(gitrepo, "REPO", tmp_path / "work")
+    monkeypatch.setattr(queues, "REPO", tmp_path / "work")
     made = make_target(tmp_path)
     made.cover.write_text(LETTER)
     return made
@@ -84,7 +83,7 @@ def test_a_queue_that_does_not_apply_fails(target: Target, tmp_path: Path, capsy
 
 
 def test_the_author_is_unknown_outside_a_repository(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queues, "known_authors", lambda _: [])
+    monkeypatch.setattr(queues, "REPO", queue.target.patches)
     with pytest.raises(Skipped):
         queues._mails(queue)
 
