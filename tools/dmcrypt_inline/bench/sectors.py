@@ -64,7 +64,9 @@ NATIVE_PLANS = {
         ("aes:512:inline", "aes:4096:inline", "null:512:inline", "aes:512:default"),
         61,
     ),
-    "distribution": SectorsPlan(FORMS[:2], False, ("aes:512:inline",), 61, load="softirq=1", flavours=(MEASURED, DISTRIBUTION)),
+    "distribution": SectorsPlan(
+        FORMS[:2], False, ("aes:512:inline",), 61, load="softirq=1", flavours=(MEASURED, DISTRIBUTION)
+    ),
     "ciphers": SectorsPlan(FORMS[:2], False, ("essiv:512:inline", "adiantum:512:inline"), 61),
     "handover": SectorsPlan(
         ("plain", "plain nohlt"),  # an idle CPU sleeps, or it polls
