@@ -113,8 +113,8 @@ two_at_once() {
 
 # printed_not_stored: open and refresh print that the flags are not stored.
 printed_not_stored() {
-	want "message" "cannot make flags persistent" \
-		"$(grep -o "cannot make flags persistent" <<<"$ERRORS" | head -n 1)"
+	want "message" "cannot make all flags persistent" \
+		"$(grep -o "cannot make all flags persistent" <<<"$ERRORS" | head -n 1)"
 	diag "$ERRORS"
 }
 
