@@ -31,6 +31,7 @@ exit status:
 
 
 def option_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
         description=DESCRIPTION,

@@ -27,6 +27,7 @@ class CrypttabLine:
 
 
 def parse_crypttab(text: str) -> list[CrypttabLine]:
+    """The lines of a crypttab that name a mapping."""
     found = []
     for line in text.split("\n"):
         fields = FIELD.findall(line)

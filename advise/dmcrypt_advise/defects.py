@@ -58,11 +58,13 @@ class Defect:
 
     @property
     def title(self) -> str:
+        """The flags and the symptom."""
         names = " and ".join(FLAG_NAMES[flag] for flag in self.flags) or "with or without the flags"
         return f"{names}: {self.symptom}"
 
     @property
     def fixed_in(self) -> str:
+        """All versions from which on upstream has the fix, as text."""
         return ", ".join([*self.stable, self.fixed])
 
 
@@ -118,6 +120,7 @@ def patch_places(repository: Path) -> dict[str, list[str]]:
 
 
 def document(repository: Path) -> str:
+    """The text of docs/defects.md."""
     lines, group, places = [INTRODUCTION], "", patch_places(repository)
     for defect in KNOWN_DEFECTS:
         if defect.group != group:
@@ -144,6 +147,7 @@ def readme_table(repository: Path) -> str:
 
 
 def generated_files(repository: Path) -> dict[Path, str]:
+    """The generated files of the repository with the contents that they should have."""
     readme = (repository / README).read_text()
     between = re.compile(f"(?<={BEGIN}\n).*?(?={END})", re.DOTALL)
     with_table = between.sub(lambda _: f"\n{readme_table(repository)}\n", readme)

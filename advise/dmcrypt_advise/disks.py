@@ -29,6 +29,7 @@ class Disk:
 
     @property
     def virtual(self) -> bool:
+        """True for a disk of a hypervisor."""
         return self.name.startswith(VIRTUAL) or bool(HYPERVISORS.search(self.model))
 
     @property
@@ -38,6 +39,7 @@ class Disk:
 
     @property
     def description(self) -> str:
+        """The disk for the screen."""
         kind = {"nvme": "NVMe", "sata": "SATA", "usb": "USB", "virtio": "virtual", "sas": "SAS"}.get(self.transport, "")
         kind = kind or ("virtual" if self.virtual else "memory" if self.name.startswith(MEMORY) else "disk")
         medium = "rotational" if self.rotational else "not rotational"
@@ -71,6 +73,7 @@ def disks_below(system: System, name: str) -> tuple[Disk, ...]:
 
 
 def read_disk(system: System, name: str, transport: str = "") -> Disk:
+    """A disk as /sys describes it."""
     queue = f"/sys/block/{name}/queue"
     zoned = system.word(f"{queue}/zoned")
     # The kernel completes requests of disks with one queue in softirqs, except if only one CPU can submit to the disk.
@@ -90,6 +93,7 @@ def read_disk(system: System, name: str, transport: str = "") -> Disk:
 
 
 def devices_above(system: System, node: str) -> list[str]:
+    """A device and all devices above it."""
     found, todo = [], [node]
     while todo:
         found.append(todo.pop(0))
@@ -98,6 +102,7 @@ def devices_above(system: System, node: str) -> list[str]:
 
 
 def holds_lvm(system: System, node: str) -> bool:
+    """True if a volume of LVM is above a device."""
     return any(system.word(f"/sys/block/{each}/dm/uuid").startswith("LVM-") for each in devices_above(system, node))
 
 

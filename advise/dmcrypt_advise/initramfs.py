@@ -40,10 +40,12 @@ class Image(NamedTuple):
     texts: dict[str, str]
 
     def has(self, mark: str) -> bool:
+        """True if the initramfs has a file of MARKS[mark]."""
         return any(MARKS[mark].fullmatch(name) for name in self.texts)
 
 
 def find_initramfs(system: System, release: str) -> Image:
+    """The running kernel's initramfs."""
     for place in possible_places(system, release):
         try:
             if not system.path(place).is_file():

@@ -57,6 +57,7 @@ class Verdict:
 
 
 def judge(facts: Facts) -> tuple[Verdict, ...]:
+    """A verdict for each mapping."""
     verdicts = [_judge(found, facts) for found in facts.mappings]
     return tuple(
         replace(verdict, headline=_headline(found, verdict, forced_flags(found, facts)))
@@ -65,6 +66,7 @@ def judge(facts: Facts) -> tuple[Verdict, ...]:
 
 
 def find_mapping(facts: Facts, name: str) -> tuple[MappingFacts, Verdict]:
+    """The facts and the verdict about the mapping with a name."""
     for found, verdict in zip(facts.mappings, judge(facts), strict=True):
         if verdict.name == name:
             return found, verdict
@@ -78,6 +80,7 @@ def unsafe_flags(found: MappingFacts, facts: Facts) -> dict[str, str]:
 
 
 def target_state(found: MappingFacts, verdict: Verdict) -> OptionState:
+    """The state that the verdict advises."""
     flags = {"remove": verdict.flags} if verdict.advice == TAKE_BACK else {"add": verdict.flags}
     return planning.changed_state(found, **flags)
 

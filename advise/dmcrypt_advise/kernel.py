@@ -41,6 +41,7 @@ class RunningKernel:
 
     @property
     def has_flags(self) -> bool:
+        """True if dm-crypt knows both flags."""
         return self.target >= FLAGS_SINCE_TARGET if self.target else self.version >= FLAGS_SINCE
 
 

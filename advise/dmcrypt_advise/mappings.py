@@ -44,6 +44,7 @@ class Segment:
 
     @property
     def integrity(self) -> bool:
+        """True if each sector has an integrity tag."""
         return any(it.startswith("integrity:") for it in self.arguments)
 
 
@@ -108,4 +109,5 @@ def parse_uuid(uuid: str) -> tuple[str, str]:
 
 
 def cryptsetup_options(options: Collection[str]) -> list[str]:
+    """cryptsetup's command-line options for table options, in a fixed order."""
     return [OPTIONS[option][0] for option in OPTIONS if option in options]

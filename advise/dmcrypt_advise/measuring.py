@@ -57,6 +57,7 @@ class Load:
 
     @property
     def name(self) -> str:
+        """The load for the screen."""
         size = f"{self.block >> 10}k" if self.block < 1 << 20 else f"{self.block >> 20}M"
         return f"{size} {self.order}, {self.in_flight}"
 
@@ -97,10 +98,12 @@ class Comparison:
 
     @property
     def faster(self) -> bool:
+        """True if the difference is outside of the noise."""
         return self.low > 1 and self.ratio >= 1 + LEAST
 
     @property
     def slower(self) -> bool:
+        """True if the difference is outside of the noise."""
         return self.high < 1 and self.ratio <= 1 - LEAST
 
 
@@ -280,6 +283,7 @@ def _cpu_seconds() -> float:
 
 
 def compare(rounds: Rounds, variant: str) -> Comparison:
+    """Compare a variant with the default path, round by round."""
     pairs = zip(rounds[variant], rounds[DEFAULT], strict=True)
     ratios = sorted(one.rate / default.rate for one, default in pairs)
     low, *_, high = ratios[LEFT_OUT : len(ratios) - LEFT_OUT]
@@ -287,10 +291,12 @@ def compare(rounds: Rounds, variant: str) -> Comparison:
 
 
 def head(variants: Sequence[str]) -> str:
+    """The first line of the table."""
     return f"{'load':18}{'raw':>7}{'default':>8}" + "".join(f"{COLUMNS[it]:>15}" for it in variants if it in COLUMNS)
 
 
 def row(load: Load, rounds: Rounds) -> str:
+    """The line of a load."""
     rates = [statistics.median(it.rate for it in rounds[variant]) for variant in (RAW, DEFAULT)]
     cells = [compare(rounds, variant) for variant in rounds if variant in COLUMNS]
     return f"{load.name:18}{rates[0]:7.0f}{rates[1]:8.0f}" + "".join(

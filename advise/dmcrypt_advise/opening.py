@@ -62,6 +62,7 @@ class Opener:
         return "" if self.too_old and option != DISCARD else option
 
     def options(self, words: Iterable[str]) -> frozenset[str]:
+        """The table options that the program reads from words."""
         return frozenset(filter(None, map(self.option, words)))
 
     def spelled(self, option: str) -> str:
@@ -207,11 +208,13 @@ class Evidence:
 
     @property
     def early(self) -> bool:
+        """True if the initramfs must open the volume."""
         options = self.line.options if self.line else ()
         return self.for_root or "initramfs" in options or "x-initrd.attach" in options
 
 
 def find_opening(system: System, seen: Evidence) -> Opening:
+    """How the next boot opens a volume."""
     hook, given = cryptdevice(seen.command_line, seen.mapping), cryptopts(seen.command_line)
     found = _opening(seen, given, hook)
     unread = hook and hook[1] and found.opener is not ENCRYPT

@@ -30,6 +30,7 @@ class OptionState:
 
 
 def current_state(found: MappingFacts) -> OptionState:
+    """The options of the mapping now."""
     return OptionState(found.mapping.active or frozenset(), found.stored.header, found.stored.crypttab)
 
 
@@ -79,6 +80,7 @@ def can_refresh(found: MappingFacts) -> bool:
 
 
 def is_too_old(found: MappingFacts) -> bool:
+    """True if the installed cryptsetup does not know the flags."""
     return bool(found.cryptsetup) and found.cryptsetup < FLAGS_IN_CRYPTSETUP
 
 
@@ -134,6 +136,7 @@ def manual_steps(found: MappingFacts, old: OptionState, new: OptionState, flags:
 
 
 def commands(found: MappingFacts, old: OptionState, new: OptionState, flags: Options) -> tuple[str, ...]:
+    """The calls and the steps by hand."""
     return (*map(join, refresh_calls(found, old, new)), *manual_steps(found, old, new, flags))
 
 
@@ -162,6 +165,7 @@ def words(options: Options, opener: Opener) -> list[str]:
 
 
 def option_list(options: Options) -> str:
+    """Table options as text, in the order of OPTIONS."""
     return " ".join(option for option in OPTIONS if option in options) or "no flags"
 
 

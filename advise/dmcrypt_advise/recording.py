@@ -91,6 +91,7 @@ def _write(place: Path, name: str, content: bytes) -> None:
 
 
 def archive(members: Mapping[str, str]) -> bytes:
+    """A cpio archive, as an initramfs has it."""
     made = b""
     for name, text in {**members, "TRAILER!!!": ""}.items():
         body = text.encode()

@@ -113,6 +113,7 @@ def _wrapped(first: str, what: str, later: str = "") -> list[str]:
 
 
 def as_json(facts: Facts, verdicts: Sequence[Verdict]) -> str:
+    """The same facts and verdicts as JSON."""
     mappings = [
         {
             "name": verdict.name,

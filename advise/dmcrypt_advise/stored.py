@@ -44,10 +44,12 @@ class StoredOptions:
 
     @property
     def crypttab(self) -> frozenset[str] | None:
+        """The options in the line of crypttab."""
         return self.opening.opener.options(self.line.options) if self.line else None
 
     @property
     def in_image(self) -> frozenset[str] | None:
+        """The options in the initramfs."""
         copy = self.opening.copy
         return self.opening.opener.options(copy.options) if copy else None
 
@@ -97,6 +99,7 @@ def header_device(system: System, mapping: Mapping) -> str:
 
 
 def stored_options(system: System, mapping: Mapping, image: Image) -> StoredOptions:
+    """The stored options of a mapping."""
     texts = {file: system.read(file, wanted="crypttab") or "" for file in CRYPTTABS}
     lines = {file: line_of(parse_crypttab(text), mapping) for file, text in texts.items()}
     file = next((file for file in CRYPTTABS if lines[file]), CRYPTTAB)

@@ -29,6 +29,7 @@ class System:
     seen: dict[str, str] = field(default_factory=dict)
 
     def path(self, name: str) -> Path:
+        """The path of the file with this absolute name."""
         return self.root / name.lstrip("/")
 
     def read(self, name: str, *, wanted: str = "") -> str | None:

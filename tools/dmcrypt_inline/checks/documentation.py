@@ -23,6 +23,7 @@ WARNING = re.compile(r"\b(warning|error|severe|critical):", re.I)  # not "build 
 
 
 def documentation_checks(queue: Queue) -> list[Check]:
+    """The checks of the documentation that a kernel queue changes."""
     return [
         Check("kernel_doc_is_silent", lambda: _kernel_doc(queue), ("perl",)),
         Check("documentation_builds_without_new_warnings", lambda: _sphinx(queue), ("make", "tar"), slow=True),

@@ -31,6 +31,7 @@ DIVISIONS = re.compile(r"\bU (__(?:u?(?:div|mod|divmod)[dt]i[34]|aeabi_u?ldivmod
 
 
 def linux_checks(queue: Queue) -> list[Check]:
+    """The checks of a kernel queue."""
     target = queue.target
     usual = target.tested if queue.quick else "fast"  # a kernel that is built anyway
     builds = {

@@ -17,6 +17,7 @@ SENDER = "A Sender <sender@host.example>"
 
 
 def posting_checks(queue: Queue) -> list[Check]:
+    """The checks of a queue that leaves this repository."""
     return [
         Check("quilt_pushes_the_series", lambda: _quilt(queue), ("quilt",)),
         Check("patch_mails_can_be_sent_and_applied", lambda: _patch_mails(queue), ("perl", "git-send-email")),

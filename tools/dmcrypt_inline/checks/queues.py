@@ -33,6 +33,7 @@ def queue_checks(queue: Queue, env: Path) -> list[Check]:
 
 
 def mail_checks(queue: Queue, env: Path) -> list[Check]:
+    """The checks of a queue's mails."""
     return [
         Check("series_and_patch_files_agree", queue.patches),
         Check("patches_are_proper_mails", lambda: _mails(queue)),

@@ -60,6 +60,7 @@ def sources() -> list[Path]:
 
 
 def scripts(suffix: str, first_line: re.Pattern[str]) -> list[Path]:
+    """The sources of a language, found by suffix or first line."""
     return [path for path in sources() if path.suffix == suffix or first_line.match(path.read_text(errors="replace"))]
 
 
@@ -78,6 +79,7 @@ def _shellcheck(paths: Sequence[Path], log: Path) -> None:
 
 
 def codespell(tools: Path) -> list[str | Path]:
+    """The codespell command, without files."""
     return [tools / "codespell", "--ignore-words", IGNORED_WORDS]
 
 

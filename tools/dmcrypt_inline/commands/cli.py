@@ -58,6 +58,7 @@ class Stage:
 
 
 def target(default: str) -> argparse.ArgumentParser:
+    """The option --target of a stage."""
     return option("target", f"one of {', '.join(TARGETS)} (default: {default})", metavar="NAME")
 
 
@@ -158,6 +159,7 @@ STAGES = {
 
 
 def top_parser() -> Parser:
+    """The parser of a stage's name."""
     lines = [f"  {name:13} {stage.text}" for name, stage in STAGES.items()]
     parser = Parser(
         prog="dmcrypt-inline",
@@ -172,6 +174,7 @@ def top_parser() -> Parser:
 
 
 def stage_parser(name: str) -> Parser:
+    """The parser of a stage's options."""
     stage = STAGES[name]
     text = f"{stage.text[0].upper()}{stage.text[1:]}."
     parents = [*stage.options, *([accel(stage.accel)] if stage.accel else [])]

@@ -24,6 +24,7 @@ WIDTH = 100  # columns
 
 
 def list_names(request: Request) -> int:
+    """Print the names that options take."""
     say("targets (TARGET=):")
     for target in TARGETS.values():
         patches = len(parse_series(target.series.read_text()))
@@ -50,6 +51,7 @@ def _names(title: str, names: Iterable[str]) -> None:
 
 
 def list_packages(request: Request) -> int:
+    """Print the packages that the tools need, and what is missing here."""
     names = dict.fromkeys(name for group in GROUPS.values() for name in group)
     say(install_commands(names))
     missing = [name for name in names if not is_installed(name)]

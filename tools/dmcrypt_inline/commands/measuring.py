@@ -78,6 +78,7 @@ def bench(request: Request, *, plan: str, rounds: int | None, variants: Sequence
 
 
 def bench_sectors(request: Request, name: str, rounds: int | None, given: Mapping[str, Path], each: bool) -> int:
+    """Measure what a sector costs with real ciphers, in User-Mode Linux, and print it."""
     plan = sectors.native_plan(name, rounds)
     target = request.kernel_target()
     if MEASURED not in target.fragments:
@@ -107,11 +108,13 @@ def bench_sectors(request: Request, name: str, rounds: int | None, given: Mappin
 
 
 def report(request: Request, results: Path | None) -> int:
+    """Write the page of the results named, or of the target's last benchmark."""
     results = results or pages.newest_results(request.kernel_target().name)
     enter_python_env()
     return pages.write_report(results)
 
 
 def figures(request: Request, results: Path | None) -> int:
+    """Print the tables of the results named, or of the target's last benchmark."""
     say(pages.page_text(results or pages.newest_results(request.kernel_target().name)))
     return 0

@@ -40,10 +40,12 @@ def flag(name: str, text: str) -> argparse.ArgumentParser:
 
 
 def names(name: str, text: str, dest: str) -> argparse.ArgumentParser:
+    """An option that takes several names in one word."""
     return option(name, text, dest=dest, default="", metavar="'NAME ...'")
 
 
 def accel(accelerators: Sequence[str]) -> argparse.ArgumentParser:
+    """The option --accel of a stage that runs guests with these accelerators."""
     text = "; ".join(f"{name}: {ACCELERATORS[name]}" for name in accelerators)
     return option("accel", f"{text} (default: kvm if a trial boot works, else tcg)", choices=accelerators)
 

@@ -18,6 +18,7 @@ from .request import Request
 
 
 def tree(request: Request) -> int:
+    """Make build/<target>/tree and say where it is."""
     made = check_out_all(request.tree(request.target()))
     say(f"{made.path}: base {made.base[:12]} from {made.origin}; series {made.series[:12]}")
     say(f"the {len(made.commits)} patches are commits on the branch queue, after the tag base")
@@ -27,6 +28,7 @@ def tree(request: Request) -> int:
 
 
 def refresh(request: Request) -> int:
+    """Write the commits of the tree back into the queue."""
     target = request.target()
     for line in refresh_stage.write_back(target, request.base(target)):
         say(line)
@@ -34,6 +36,7 @@ def refresh(request: Request) -> int:
 
 
 def am(request: Request) -> int:
+    """Commit the queue that fits the user's tree on a new branch there."""
     named = request.target() if request.target_name else None
     if len(request.own) != 1:
         raise UserError("give a git repository, LINUX= or CRYPTSETUP=, for example:\n    make am LINUX=~/src/linux")
@@ -44,6 +47,7 @@ def am(request: Request) -> int:
 
 
 def outbox(request: Request, sign: str, trailers: Sequence[str], version: int) -> int:
+    """Write the queue as mails to build/<target>/outbox, and its selftests to outbox-selftests."""
     target = request.target()
     posting = Posting(sign, tuple(trailers), version)
     applied = request.tree(target)
@@ -61,6 +65,7 @@ def outbox(request: Request, sign: str, trailers: Sequence[str], version: int) -
 
 
 def package(request: Request, version: str) -> int:
+    """Make the package with the drivers of all its targets."""
     packaged(request, version)
     return 0
 

@@ -54,5 +54,6 @@ class Request:
         return prepare_base(target, own)
 
     def tree(self, target: Target) -> Tree:
+        """The target's tree, the queue applied."""
         ensure_packages("base")
         return apply_series(target, self.base(target))

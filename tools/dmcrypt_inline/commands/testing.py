@@ -54,6 +54,7 @@ OF_SECTORS = (
 
 
 def check(request: Request, only: str) -> int:
+    """Run the checks that need no guest; status 1 when one failed."""
     targets, wanted = request.targets(), only.split()
     groups = _checks(targets, request)
     known = {each.name for checks in groups.values() for each in checks(Path())}
@@ -69,6 +70,7 @@ def check(request: Request, only: str) -> int:
 
 
 def test(request: Request, exclude: str) -> int:
+    """Run the checks, the tools' tests, and the guest tests on the debug kernels; status 1 when anything failed."""
     targets = request.targets()
     # The tree of the uppermost queue of a stack contains those between it and the lowest.
     kernels = [
@@ -202,6 +204,7 @@ def _in_guests(target: Target, flavour: str, request: Request, excluded: Sequenc
 
 
 def selftest(request: Request, *, quick: bool, variant: str, tests: str, exclude: str, blktests: Path | None) -> int:
+    """Run the kselftests on the debug kernel, or the tests of a program; status 1 when one failed."""
     target = request.target()
     if not target.is_kernel and (variant != "series" or request.accel not in (None, UNACCELERATED)):
         raise UserError("the tests of programs run with both drivers, in User-Mode Linux: no VARIANT=, no ACCEL=")
@@ -258,6 +261,7 @@ def _flavour(target: Target, request: Request) -> str:
 
 
 def soak(request: Request, minutes: int, seed: int) -> int:
+    """Run the long random test; status 1 when it found something."""
     target = request.kernel_target()
     ensure_packages("base", "build", "guest")
     seed = seed or int.from_bytes(os.urandom(2), "big")
@@ -270,6 +274,7 @@ def soak(request: Request, minutes: int, seed: int) -> int:
 
 
 def bisect_check(request: Request) -> int:
+    """Run the kselftests on every commit of the queue; status 1 when one failed."""
     target = request.kernel_target()
     ensure_packages("base", "build", "guest")
     tree = request.tree(target)
@@ -278,6 +283,7 @@ def bisect_check(request: Request) -> int:
 
 
 def mutants(request: Request, tests: str) -> int:
+    """Run each mutant against the tests that must catch it; status 1 when one is not caught."""
     target = request.kernel_target()
     wanted = named(target, tests.split())
     flavour = _flavour(target, request)
@@ -292,6 +298,7 @@ def mutants(request: Request, tests: str) -> int:
 
 
 def package_test(request: Request, tests: str) -> int:
+    """Test the package on Debian systems made for this; status 1 when a case failed."""
     ensure_packages("base", "guest", "package")
     enter_python_env()
     return _close(package_guests.run_scenarios(packaged(request, default_version()), tests.split()))

@@ -14,6 +14,7 @@ class Counts:
 
 
 def total(counts: Sequence[Counts]) -> Counts:
+    """The sum of several counts."""
     return Counts(
         sum(each.passed for each in counts), sum(each.failed for each in counts), sum(each.skipped for each in counts)
     )

@@ -101,6 +101,7 @@ PACKAGES = {
 
 
 def is_installed(name: str) -> bool:
+    """Look for what a name in GROUPS stands for."""
     if name in FILES:
         return any(any(Path("/").glob(pattern)) for pattern in FILES[name])
     if name == "ensurepip":

@@ -11,4 +11,5 @@ def limit_jobs(count: int | None) -> None:
 
 
 def jobs() -> int:
+    """How many compilers or tests to run at once."""
     return _limits[-1] if _limits else len(os.sched_getaffinity(0))

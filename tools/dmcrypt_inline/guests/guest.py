@@ -90,10 +90,12 @@ class GuestResult:
 
 
 def indented(text: str) -> str:
+    """The lines of a log, indented below a message."""
     return "\n".join("    " + line for line in text.splitlines())
 
 
 def tail(path: Path) -> str:
+    """The last lines of a log, "" when there is none."""
     try:
         return "\n".join(path.read_text(errors="replace").splitlines()[-TAIL_LINES:])
     except OSError:

@@ -73,6 +73,7 @@ class Cell:
         return {number: value for number, value in found.items() if value is not None}
 
     def spread(self, metric: Metric) -> Spread | None:
+        """Median and quartiles of the metric; None where no sample has it."""
         found = self.values(metric)
         return spread(list(found.values())) if found else None
 
@@ -105,5 +106,6 @@ def cell_groups(results: Results) -> list[Group]:
 
 
 def by_setting(of: list[Group]) -> Iterator[tuple[str, list[Group]]]:
+    """The groups of each setting."""
     for setting in dict.fromkeys(group.setting for group in of):
         yield setting, [group for group in of if group.setting == setting]

@@ -38,6 +38,8 @@ GREY = "#9a9a9a"
 
 @dataclass(frozen=True)
 class Bar:
+    """A bar with its quartiles, and the text behind it."""
+
     label: str
     value: Spread
     text: str

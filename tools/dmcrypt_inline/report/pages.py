@@ -46,6 +46,7 @@ def write_report(path: Path) -> int:
 
 
 def page(results: Results) -> str:
+    """The page in HTML."""
     import jinja2  # noqa: PLC0415  (only in the tools' own Python environment)
 
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
@@ -56,6 +57,7 @@ def page(results: Results) -> str:
 
 
 def page_text(path: Path) -> str:
+    """The tables that compare, as Markdown."""
     results = read_results(path)
     notes, found = _content(results)
     lines = [f"{name}: {value}" for name, value in facts(results)]
@@ -72,6 +74,7 @@ def _content(results: Results) -> tuple[Sequence[str], list[Section]]:
 
 
 def facts(results: Results) -> list[tuple[str, str]]:
+    """Kernel, queue, accelerator, processor and tools of the run, by name."""
     ran = results["environment"]
     clock = ", a clock that counts the instructions of one CPU" if ran["accel"] == COUNTED else ""
     rows = [

@@ -25,6 +25,8 @@ class Chart:
 
 @dataclass(frozen=True)
 class Section:
+    """One part of a report."""
+
     title: str
     text: str
     charts: Sequence[Chart]
@@ -38,6 +40,7 @@ def figure(number: float) -> str:
 
 
 def quartiles(found: Spread | None) -> str:
+    """A median and its quartiles; a dash for none."""
     return f"{figure(found.median)} ({figure(found.low)}-{figure(found.high)})" if found else "-"
 
 

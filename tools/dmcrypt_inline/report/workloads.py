@@ -34,6 +34,7 @@ COLOURS = {RAW: charts.GREY, "base": charts.colour(1), "series": charts.colour(0
 
 
 def sections(results: Results) -> list[Section]:
+    """A section for each workload that was measured."""
     found = cell_groups(results)
     return [
         _section(name, [group for group in found if group.workload == name])

@@ -25,18 +25,22 @@ def test_names(group: str) -> list[str]:
 
 
 def kselftests() -> list[str]:
+    """The tests of the driver, as 'group/name'."""
     return [name for group in KSELFTESTS for name in test_names(group)]
 
 
 def cryptsetup_tests() -> list[str]:
+    """The tests of cryptsetup, as 'group/name'."""
     return [*test_names(CRYPTSETUP), *test_names(WITHOUT_QUEUE)]
 
 
 def program_tests() -> list[str]:
+    """The tests of cryptsetup and of other programs, as 'group/name'."""
     return [*cryptsetup_tests(), *(name for group in OTHERS for name in test_names(group))]
 
 
 def group_of(test: str) -> str:
+    """The group of a test 'group/name'."""
     return test.partition("/")[0]
 
 

@@ -28,6 +28,7 @@ class KnownFailures:
             self.failures.add((base.name, ANY))
 
     def known(self, test: str, case: str) -> bool:
+        """The case may fail."""
         unreached = (test, case) not in self._reached
         return (test, case) in self.failures or (unreached and (test, ANY) in self.failures)
 

@@ -97,6 +97,7 @@ def without_debug_kernel(chosen: Sequence[Mutant]) -> list[Mutant]:
 
 
 def file_of(test: str) -> str:
+    """The file 'group/name' of a test with or without a case."""
     return test.partition(":")[0]
 
 

@@ -29,6 +29,7 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
+        """OK, NOT_OK or SKIP."""
         if self.counts.failed:
             return NOT_OK
         return SKIP if self.counts.skipped and not self.counts.passed else OK
@@ -38,6 +39,7 @@ Earlier = Mapping[str, tuple[str, float]]  # verdict and seconds by the name of 
 
 
 def say_outcome(outcome: Outcome, earlier: Earlier) -> None:
+    """Print verdict and duration next to those of the last run, and the details."""
     was = "(was {}, {:.1f} s)".format(*earlier[outcome.name]) if outcome.name in earlier else ""
     say(f"{outcome.verdict} {outcome.name}  {outcome.seconds:.1f} s {was}".rstrip())
     if outcome.details:
@@ -47,6 +49,7 @@ def say_outcome(outcome: Outcome, earlier: Earlier) -> None:
 def store(
     out: Path, settings: Mapping[str, object], outcomes: Sequence[Outcome], content: Mapping[str, object]
 ) -> Path:
+    """Write the results file of a run, with `content`, and return its path."""
     results = [{**asdict(each), "verdict": each.verdict} for each in sorted(outcomes, key=lambda each: each.name)]
     path = out / RESULTS
     path.write_text(json.dumps({"settings": settings, "results": results, **content}, indent=1) + "\n")

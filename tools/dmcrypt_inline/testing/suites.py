@@ -54,6 +54,7 @@ class Suite:
         say(f"guests with {where}; consoles: {self.guests.out}")
 
     def run(self, jobs: Iterable[Job]) -> Counts:
+        """Run the jobs, print and store their outcomes, and return the sum of their counts."""
         return self.close(self.outcomes(jobs))
 
     def outcomes(self, jobs: Iterable[Job]) -> list[Outcome]:
@@ -101,6 +102,7 @@ class Suite:
         return [partial(self._run_test, guests, variant, test, must_run) for test, variant in variants.items()]
 
     def mutants(self, wanted: Sequence[Mutant]) -> list[Job]:
+        """The jobs that run each mutant against each test that must catch it."""
         modules = self._machine.modules
         return [
             partial(run_mutant, self.guests, modules[mutant.name], test) for mutant in wanted for test in mutant.tests

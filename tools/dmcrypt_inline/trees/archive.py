@@ -83,6 +83,7 @@ def package_file(target: Target, log: Path) -> Path:
 
 
 def version_of(package: Path) -> str:
+    """The version of a package in the cache."""
     return package.parent.name.split("_")[1]
 
 

@@ -43,6 +43,7 @@ class Driver:
 
 
 def default_version() -> str:
+    """The version of the tools."""
     return str(tomllib.loads((TOOLS / "pyproject.toml").read_text())["project"]["version"])
 
 

@@ -30,6 +30,7 @@ def directory_in(repo: Path, commit: str, log: Path) -> str:
 
 
 def adds_them(repo: Path, commit: str, log: Path) -> bool:
+    """Return True if a commit changes the directory."""
     return directory_in(repo, commit, log) != directory_in(repo, f"{commit}^", log)
 
 

@@ -81,6 +81,7 @@ def queue_hash(patches: list[Path]) -> str:
 
 
 def tree_key(base: BaseTree, hashed: str) -> str:
+    """The stamp of a tree that has the queue of this hash on this base."""
     return f"{base.commit}..{hashed}"
 
 
@@ -154,6 +155,7 @@ def keep(path: Path, commit: str, log: Path) -> str:
 
 
 def is_in(path: Path, commit: str, later: str, log: Path) -> bool:
+    """Return True if a commit is in the history of a later one."""
     return git(path, "merge-base", "--is-ancestor", commit, later, log=log, check=False).returncode == 0
 
 
