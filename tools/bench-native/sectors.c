@@ -471,9 +471,12 @@ static int all(void *css)
 {
 #ifdef CONFIG_BLK_CGROUP
 	kthread_associate_blkcg(css);
-	css_put(css);
 #endif
 	result = prove() ?: measure();
+#ifdef CONFIG_BLK_CGROUP
+	kthread_associate_blkcg(NULL);
+	css_put(css);
+#endif
 	kthread_complete_and_exit(&worked, 0);
 }
 
