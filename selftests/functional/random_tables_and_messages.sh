@@ -1,0 +1,42 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+DESCRIPTION="random tables and messages do no harm, and the status of a table is a table"
+#
+# DM_CRYPT_MINUTES (default 1; the short form takes 20 s) and DM_CRYPT_SEED (default 5).
+# Requires: root, dmsetup, null_blk, python3; CONFIG_KASAN finds more.
+# Risks: a kernel without the fixes crashes. cryptd(xts(aes)) is the kernel's first choice afterwards.
+
+. "$(dirname "$0")/common.sh"
+
+TIME=$(full_or_quick 60 20)
+[ -z "$DM_CRYPT_MINUTES" ] || TIME=$((DM_CRYPT_MINUTES * 60))
+
+# Random tables have found that kernels crash with these.
+found_tables_are_refused() {
+	want "a number without a type" failure "$(outcome takes null integrity:28)"
+	want "a cipher without a MAC" failure \
+		"$(outcome takes "capi:gcm(aes)-random" integrity:28:aead integrity_key_size:16)"
+}
+
+# data_stay SEED
+data_stay() {
+	local seed=$1 end=$((SECONDS + TIME)) table said
+
+	null_disk
+	crypt fuzzed aes-xts-plain64 ${FLAGS[both]}
+	table=$(dmsetup table --showkeys "${MAPPED##*/}")
+	while [ $SECONDS -lt $end ] && ((failed == 0)); do
+		said=$("$(dirname "$0")/fuzz.py" "${MAPPED##*/}" "$table" $seed 2>&1)
+		want "status of fuzz.py" 0 $?
+		no_warnings
+		mark_log
+		start_mark=$mark seed=$((seed + 1))
+	done
+	diag "$said"
+	diag "$((seed - $1)) seeds"
+}
+
+requires python3 modes
+
+CASES=(found_tables_are_refused "data_stay ${DM_CRYPT_SEED:-5}")
+run
