@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 DESCRIPTION="several mappings keep their data whatever is done to them at once, in any order"
 #
-# It changes flags, keys, ciphers and sizes, makes disks fail, removes mappings and takes memory.
-# Nothing hangs. DM_CRYPT_SOAK_MINUTES (default 1; the short form takes 20 s) and DM_CRYPT_SOAK_SEED
-# (default 5): the same seed takes the same steps. A failure prints the last of them.
+# It changes flags, keys, ciphers and sizes, makes disks fail, removes mappings, takes memory, and
+# takes CPUs offline and back. Nothing hangs. DM_CRYPT_MINUTES (default 1; the short form takes 20 s)
+# and DM_CRYPT_SEED (default 5): the same seed takes the same steps. A failure prints the last of
+# them.
 # Requires: root, dmsetup, fio, null_blk, cryptd, dm-flakey, dm-integrity.
-# Risks: the machine's page cache is dropped.
+# Risks: the machine's page cache is dropped. After a hang CPUs stay offline.
 
 . "$(dirname "$0")/common.sh"
 
@@ -113,6 +114,14 @@ take_memory() {
 	perl -e 'my $all = "x" x (64 << 20)'
 }
 
+switch_cpu() {
+	pick /sys/devices/system/cpu/cpu[1-9]*/online
+	[ -e "$PICKED" ] || return 0
+	switched=$((switched + 1))
+	step "switch $PICKED"
+	echo $((! $(cat "$PICKED"))) >"$PICKED" || want "switching $PICKED" success failure
+}
+
 # A disk that fails all requests for a while: they fail, and no others afterwards. dm-integrity
 # does not forgive a failed write.
 fail_for_a_while() {
@@ -154,8 +163,11 @@ tell() {
 }
 
 remove_all() {
-	local slot
+	local slot cpu
 
+	for cpu in /sys/devices/system/cpu/cpu[1-9]*/online; do
+		[ ! -e "$cpu" ] || echo 1 >"$cpu"
+	done
 	for slot in "${!MAPPING_OF[@]}"; do
 		kill "${LOAD_OF[$slot]:-none}" 2>/dev/null
 		dmsetup remove --retry "${MAPPING_OF[$slot]}" 2>/dev/null
@@ -165,7 +177,7 @@ remove_all() {
 
 # data_stays SEED
 data_stays() {
-	local slot end taken=0
+	local slot end taken=0 switched=0
 
 	RANDOM=$1
 	for ((slot = 0; slot < SLOTS; slot++)); do
@@ -195,7 +207,7 @@ data_stays() {
 			finish "$slot"
 			begin "$slot"
 		fi
-		pick switch_flags switch_flags wipe_and_set_key drop_caches take_memory \
+		pick switch_flags switch_flags wipe_and_set_key drop_caches take_memory switch_cpu \
 			fail_for_a_while remove_and_create_again
 		$PICKED "$slot"
 		taken=$((taken + 1))
@@ -206,13 +218,15 @@ data_stays() {
 	done
 	((failed == 0)) || tell
 	want "steps" some "$([ $taken -gt 0 ] && echo some)"
+	[ "$(getconf _NPROCESSORS_CONF)" -le 2 ] ||
+		want "CPU switches" some "$([ $switched -gt 0 ] && echo some)"
 	diag "seed $1: $taken steps in $TIME s"
 }
 
 requires fio perl target:flakey target:integrity modes async
 TIME=$(full_or_quick 60 20)
-[ -z "$DM_CRYPT_SOAK_MINUTES" ] || TIME=$((DM_CRYPT_SOAK_MINUTES * 60))
-SEED=${DM_CRYPT_SOAK_SEED:-5} # all that is inline, with real ciphers, from the first second on
+[ -z "$DM_CRYPT_MINUTES" ] || TIME=$((DM_CRYPT_MINUTES * 60))
+SEED=${DM_CRYPT_SEED:-5} # all that is inline, with real ciphers, from the first second on
 
 CASES=("data_stays $SEED")
 run

@@ -26,4 +26,4 @@ case ${guest_share:?} in
 esac
 /run/guest/input/guest/enter.sh "${guest_script:?}"
 # reboot(2) with "power off": not every host has a program for it that works without an init.
-perl -e 'syscall(169, 0xfee1dead, 672274793, 0x4321fedc)'
+perl -e 'syscall({aarch64 => 142, s390x => 88}->{$ARGV[0]} // 169, 0xfee1dead, 672274793, 0x4321fedc)' "$(uname -m)"

@@ -19,8 +19,10 @@ from ..common.run import stop_all
 from ..guests.guest import COUNTED
 from ..guests.machine import UNACCELERATED
 from ..testing.package_guests import SCENARIOS
+from ..testing.proof import PROOF_KINDS
 from ..trees.package import default_version
 from ..trees.targets import DEFAULT, KINDS, TARGETS
+from ..trees.targets import FOREIGN as FOREIGN_ARCHES
 from . import caching, listing, measuring, queue, testing
 from .options import Parser, accel, directory, flag, names, number, option
 from .request import Request
@@ -98,7 +100,11 @@ PLAN = option(
 )
 ROUNDS = option("rounds", "samples of each cell; five at least show a difference", type=number(1), metavar="N")
 RESULTS = option("results", "a results file of make bench (default: the newest)", type=Path, metavar="FILE")
-MINUTES = option("minutes", "how long (default: %(default)s)", type=number(1), default=60, metavar="N")
+MINUTES = option(
+    "minutes", "how long soak, hotplug and fuzz run (default: %(default)s)", type=number(1), default=60, metavar="N"
+)
+ARCH = option("arch", f"another processor: {', '.join(FOREIGN_ARCHES)}", choices=FOREIGN_ARCHES, default="")
+WHAT = option("what", f"one of {', '.join(PROOF_KINDS)} (default: %(default)s)", choices=PROOF_KINDS, default="soak")
 SEED = option("seed", "repeat the run that printed this number", type=number(0), default=0, metavar="N")
 SIGN = option("sign", "who sends the mails and signs them off", default="", metavar="'NAME <MAIL>'")
 TRAILER = option(
@@ -125,7 +131,10 @@ STAGES = {
         ANY_GUEST,
     ),
     "shell": Stage(
-        testing.shell, "a shell in a guest with the patched kernel and cryptsetup", (*TREE, JOBS, VARIANT), ANY_GUEST
+        testing.shell,
+        "a shell in a guest with the patched kernel and cryptsetup",
+        (*TREE, JOBS, VARIANT, ARCH),
+        ANY_GUEST,
     ),
     "bench": Stage(
         measuring.bench, "measure base and series (PLAN=quick: 3 minutes)", (*KERNEL, PLAN, ROUNDS, DRIVERS), ANY_CLOCK
@@ -136,9 +145,13 @@ STAGES = {
     "bisect-check": Stage(
         testing.bisect_check, "the short tests on every commit of the queue (hours)", KERNEL, ANY_GUEST
     ),
-    "soak": Stage(testing.soak, "random work in a guest (MINUTES=60)", (*KERNEL, MINUTES, SEED), ANY_GUEST),
+    "prove": Stage(
+        testing.prove,
+        "WHAT=rt: the tests on PREEMPT_RT; others are in docs/proof.md",
+        (*KERNEL, WHAT, TESTS, MINUTES, SEED),
+        EMULATED,
+    ),
     "tree": Stage(queue.tree, "build/TARGET/tree, a git repository of the queue", TREE),
-    "edit": Stage(queue.tree, "the same", TREE),
     "refresh": Stage(queue.refresh, "write edited commits and selftests back into the queue", TREE),
     "am": Stage(
         queue.am,

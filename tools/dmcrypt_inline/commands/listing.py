@@ -14,7 +14,7 @@ from ..checks.sources import source_checks
 from ..common.host import GROUPS, install_commands, is_installed
 from ..common.progress import say
 from ..testing.files import kselftests, program_tests
-from ..testing.mutants import all_mutants
+from ..testing.mutants import named
 from ..testing.package_guests import SCENARIOS
 from ..trees.series import parse_series
 from ..trees.targets import TARGETS
@@ -33,7 +33,7 @@ def list_names(request: Request) -> int:
     for suite, group in groupby(tests, key=lambda each: each[0]):
         _names(f"tests of {suite} (make selftest TEST=)", (name for _, _, name in group))
     kernels = [target for target in TARGETS.values() if target.is_kernel]
-    _names("mutants (make mutants TEST=)", (each.name for target in kernels for each in all_mutants(target)))
+    _names("mutants (make mutants TEST=)", (each.name for target in kernels for each in named(target, ())))
     checks = source_checks(Path(), Path())
     for target in TARGETS.values():
         checks += queue_checks(Queue(target, partial(request.tree, target)), Path())

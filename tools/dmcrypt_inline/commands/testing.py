@@ -1,6 +1,7 @@
 """The stages that check and test a queue."""
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -25,20 +26,30 @@ from ..guests.runs import new_run
 from ..kernels.build import build_kernel, prepare_kernel
 from ..kernels.build_programs import build_programs
 from ..testing import package_guests
-from ..testing.files import IN_TREE, check_words, chosen, cryptsetup_tests, group_of, groups, kselftests, program_tests
-from ..testing.mutants import Mutant, named, sample, without_debug_kernel
+from ..testing.files import (
+    IN_TREE,
+    check_words,
+    chosen,
+    cryptsetup_tests,
+    group_of,
+    groups,
+    kselftests,
+    program_tests,
+    test_names,
+)
+from ..testing.mutants import Mutant, all_mutants, named, sample, without_debug_kernel
+from ..testing.proof import PROOF_KINDS, record
 from ..testing.results import earlier_outcomes, run_parts, store
 from ..testing.suites import Suite, test_each_commit, test_queue
 from ..trees.package import default_version
 from ..trees.series import Tree
-from ..trees.targets import DEFAULT, NATIVE, TARGETS, Target, get_target, top_of_stack
+from ..trees.targets import DEFAULT, FOREIGN, NATIVE, TARGETS, Target, get_target, top_of_stack
 from .machines import machine_as_it_stands, make_machine, patched_cryptsetup, steps
 from .queue import packaged
 from .request import Request
 
 Parts = dict[str, Callable[[], object]]
 ChecksIn = Callable[[Path], list[Check]]  # from the Python environment
-SOAK = "functional/soak"
 # make test runs these on a stacked queue, which changes how sectors are encrypted; the queue below had the others.
 OF_SECTORS = (
     "regressions",
@@ -51,6 +62,11 @@ OF_SECTORS = (
     "reads_go_on_in_kcryptd",
     "units_same_in_one_call",
 )
+
+# What make test runs of two kinds of proof, with the uppermost queue.
+SAMPLED = TARGETS["linux-7.3-units"]
+OF_S390X = ("functional/aes_xts_is_that_of_openssl", "functional/units_same_in_one_call")
+SAMPLES = {"rt": tuple(test_names(IN_TREE)), "s390x": OF_S390X}
 
 
 def check(request: Request, only: str) -> int:
@@ -94,11 +110,15 @@ def test(request: Request, exclude: str) -> int:
         f"guest_tests_of_{target.name}": partial(_in_guests, target, flavour, request, excluded)
         for target, flavour in kernels
     }
+    if not request.target_name and not request.own:
+        guests |= {f"sample_of_{what}": partial(_sample, what, request) for what in SAMPLES}
     check_words([*checks, *guests, *kselftests(), *cryptsetup_tests()], excluded)
     wanted = [name for name in (*checks, *guests) if name not in excluded]
     checks, guests = ({name: parts[name] for name in wanted if name in parts} for parts in (checks, guests))
 
-    install_packages("base", "build", "check", "cryptsetup", "guest", *_builds(targets))
+    sampled = [PROOF_KINDS[what].flavour for what in SAMPLES if f"sample_of_{what}" in guests]
+    kernels += [(SAMPLED, flavour) for flavour in sampled]
+    install_packages("base", "build", "check", "cryptsetup", "guest", *_builds(targets), *_foreign(*sampled))
     settings = {"target": request.target_name or "all"}
     earlier = earlier_outcomes(BUILD, "test", settings)
     out = new_run(BUILD, "test")
@@ -129,7 +149,7 @@ def run_own_tests(*tests: Path) -> None:
 def _build_kernels(kernels: Sequence[tuple[Target, str]], request: Request) -> None:
     """Build the kernels of make test; configure all of them first, because the checks wait for that."""
     trees = [(_kernel_of(target, request) or request.tree(target), flavour) for target, flavour in kernels]
-    wanted = {tree.target.name: (tree, flavour) for tree, flavour in trees}
+    wanted = {(tree.target.name, flavour): (tree, flavour) for tree, flavour in trees}
     for build in (prepare_kernel, build_kernel):
         for tree, flavour in wanted.values():
             build(tree, flavour)
@@ -203,6 +223,25 @@ def _in_guests(target: Target, flavour: str, request: Request, excluded: Sequenc
     )
 
 
+def _sample(what: str, request: Request) -> Counts:
+    """Run the tests of SAMPLES on the kernel of this proof."""
+    suite = _suite(what, SAMPLED, request, ())
+    return suite.run(suite.kselftests(SAMPLES[what]))
+
+
+def _suite(what: str, target: Target, request: Request, mutants: Sequence[Mutant]) -> Suite:
+    proof = PROOF_KINDS[what]
+    machine = make_machine(request, request.tree(target), proof.flavour_for(target), ("series",), mutants)
+    suite = Suite(machine, f"prove-{what}", quick=proof.quick)
+    suite.guests = replace(suite.guests, fixed_cpus=proof.cpus)
+    return suite
+
+
+def _foreign(*flavours: str) -> list[str]:
+    """The groups of host packages for guests with other processors."""
+    return [flavour for flavour in flavours if flavour in FOREIGN]
+
+
 def selftest(request: Request, *, quick: bool, variant: str, tests: str, exclude: str, blktests: Path | None) -> int:
     """Run the kselftests on the debug kernel, or the tests of a program; status 1 when one failed."""
     target = request.target()
@@ -239,11 +278,11 @@ def _on_kernel(request: Request, target: Target, kernel: str, tests: Sequence[st
     return suite.run(suite.cryptsetup_tests(tests))
 
 
-def shell(request: Request, variant: str) -> int:
+def shell(request: Request, variant: str, arch: str) -> int:
     """Open a shell in a guest, on the user's terminal. Returns 0, whatever the last command there did."""
     target = request.kernel_target()
-    ensure_packages("base", "build", "cryptsetup", "guest")
-    flavour = _flavour(target, request) if request.accel == UNACCELERATED else "fast"
+    ensure_packages("base", "build", "cryptsetup", "guest", *_foreign(arch))
+    flavour = arch or (_flavour(target, request) if request.accel == UNACCELERATED else "fast")
     name, machine = machine_as_it_stands(request, variant, flavour)
     module = machine.modules[name]
     open_shell(
@@ -251,7 +290,7 @@ def shell(request: Request, variant: str) -> int:
         out=new_run(build_dir(target.name), "shell"),
         accel=machine.accel(),
         inputs={**groups(), **module.inputs},
-        env={"CRYPTSETUP_PREFIX": str(patched_cryptsetup(request).prefix)},
+        env={"CRYPTSETUP_PREFIX": "" if arch else str(patched_cryptsetup(request).prefix)},
     )
     return 0
 
@@ -260,17 +299,28 @@ def _flavour(target: Target, request: Request) -> str:
     return target.tested if request.accel == UNACCELERATED else "debug"
 
 
-def soak(request: Request, minutes: int, seed: int) -> int:
-    """Run the long random test; status 1 when it found something."""
-    target = request.kernel_target()
-    ensure_packages("base", "build", "guest")
-    seed = seed or int.from_bytes(os.urandom(2), "big")
-    say(f"{minutes} minutes with SEED={seed}")
-    machine = make_machine(request, request.tree(target), _flavour(target, request), ("series",))
-    suite = Suite(machine, "soak", quick=False, minutes=minutes)
-    options = {"DM_CRYPT_SOAK_MINUTES": str(minutes), "DM_CRYPT_SOAK_SEED": str(seed)}
-    suite.guests = replace(suite.guests, env=options)
-    return _close(suite.run(suite.kselftests([SOAK], seconds=2 * (60.0 * minutes + 600.0))))
+def prove(request: Request, what: str, tests: str, minutes: int, seed: int) -> int:
+    """Run one proof and the mutants that only it catches, and write its row; status 1 when one failed.
+
+    With `tests` run only these, without mutants and row.
+    """
+    target, proof = request.kernel_target(), PROOF_KINDS[what]
+    wanted = chosen(kselftests(), tests.split() or proof.tests)
+    ensure_packages("base", "build", "guest", *_foreign(proof.flavour))
+    mutants = [] if tests else [mutant for mutant in all_mutants(target) if mutant.proof == what]
+    suite, seconds = _suite(what, target, request, mutants), 0.0
+    if proof.soaks:
+        seed = seed or int.from_bytes(os.urandom(2), "big")
+        say(f"{minutes} minutes with SEED={seed}")
+        seconds = 2 * (60.0 * minutes + 600.0)
+        suite.guests = replace(suite.guests, env={"DM_CRYPT_MINUTES": str(minutes), "DM_CRYPT_SEED": str(seed)})
+    start = time.monotonic()
+    judge = partial(replace, must_run=bool(proof.tests))  # of all tests some skip for want of options and programs
+    jobs = suite.kselftests(wanted, judge=judge, seconds=seconds)
+    counts = suite.run([*jobs, *suite.mutants(mutants)])
+    if not tests and not suite.machine.tree.taken:
+        record(what, suite.machine, counts, time.monotonic() - start)
+    return _close(counts)
 
 
 def bisect_check(request: Request) -> int:

@@ -28,6 +28,7 @@ CACHE_KINDS = {
     "programs": "builds of cryptsetup",
     "diagnostics": "the compilers' messages about a patch",
     "images": "disk images for make package-test",
+    "roots": "user space of guests with another processor",
     "python": "Python environments",
 }
 

@@ -1,4 +1,4 @@
-"""Boot a kernel with the host's own user space and run one script in it."""
+"""Boot a kernel with the host's own user space, or that of `foreign_root`, and run one script in it."""
 
 import os
 import shlex
@@ -18,7 +18,8 @@ from ..common import host
 from ..common.errors import UserError
 from ..common.paths import TOOLS
 from ..common.run import CommandError, run
-from ..kernels.build import USER_MODE, Kernel
+from ..kernels.build import USER_MODE, Arch, Kernel
+from .foreign_root import foreign_root
 from .kernel_log import KernelWarning, find_warnings
 
 GUEST_SCRIPTS = TOOLS / "guest"
@@ -40,10 +41,13 @@ TAIL_LINES = 25
 # An oops or a panic ends the guest: with panic=-1 under virtme-run; User-Mode Linux ends anyway.
 KERNEL_ARGS = ("loglevel=7", "oops=panic")
 # The root never changes under the guest, so the guest may cache all of it; the shared directory is not cached.
-# HPET, the default clock under TCG, costs more than the I/O under test.
 QEMU_ARGS = (
-    *("console=ttyS0", "earlyprintk=serial,ttyS0,115200", "panic=-1", "clocksource=tsc", "tsc=reliable"),
-    *("ro", "rootfstype=9p", "rootflags=version=9p2000.L,trans=virtio,access=any,msize=524288,cache=loose"),
+    *("panic=-1", "ro", "rootfstype=9p"),
+    "rootflags=version=9p2000.L,trans=virtio,access=any,msize=524288,cache=loose",
+)
+# HPET, the default clock under TCG, costs more than the I/O under test.
+X86_ARGS = (
+    *("console=ttyS0", "earlyprintk=serial,ttyS0,115200", "clocksource=tsc", "tsc=reliable"),
     # While they identify the boot CPU, late kernels forget for a moment that it has five levels of page tables.
     # KASAN then reports an interrupt's accesses as wild (reproduced on 7.3.4).
     "no5lvl",
@@ -142,8 +146,8 @@ def run_guest(
         counted = accel == COUNTED
         argv = _virtme_run(kernel, share, accel=accel, cpus=1 if counted else cpus, memory=memory)
         argv += ["--show-boot-console", "--script-sh", "true"]  # so it needs no terminal; _append says what to run
-        argv += ["--qemu-opts", "-name", "guest", "-pidfile", pidfile, *_append(script, kernel_args)]
-        argv += [] if accel == "kvm" else ["-cpu", CPU]
+        argv += ["--qemu-opts", "-name", "guest", "-pidfile", pidfile, *_append(kernel, script, kernel_args)]
+        argv += _cpu(kernel.arch, accel)
         argv += COUNTED_ARGS if counted else ()
         argv += qemu_args
     why = "the guest ended before its script did"
@@ -189,7 +193,7 @@ def open_shell(kernel: Kernel, *, out: Path, accel: str, inputs: Mapping[str, Pa
         argv = _user_mode(kernel, SHELL, out, MEMORY, (*TERMINAL, *kernel_args))
     else:
         argv = _virtme_run(kernel, share, accel=accel, cpus=2, memory=MEMORY)
-        argv += ["--qemu-opts", *_append(SHELL, kernel_args), *(() if accel == "kvm" else ("-cpu", CPU))]
+        argv += ["--qemu-opts", *_append(kernel, SHELL, kernel_args), *_cpu(kernel.arch, accel)]
     subprocess.run(argv, env={**os.environ, "TMPDIR": _for_memory(out, MEMORY)}, check=False)
     if _status(share / "status") is None:
         raise UserError("the guest ended before its shell did")
@@ -197,9 +201,15 @@ def open_shell(kernel: Kernel, *, out: Path, accel: str, inputs: Mapping[str, Pa
 
 def _virtme_run(kernel: Kernel, share: Path, *, accel: str, cpus: int, memory: str) -> list[str | Path]:
     argv: list[str | Path] = [host.python_env() / "bin" / "virtme-run", "--kimg", kernel.image, "--mods", "none"]
-    argv += ["--root", "/", "--force-9p", "--disable-microvm", "--rwdir", f"{SHARE}={share}"]
-    argv += ["--memory", memory, "--cpus", str(cpus)]
+    machine = kernel.arch.machine
+    argv += ["--arch", machine, "--root", foreign_root(machine, INIT.parent)] if machine else ["--root", "/"]
+    argv += ["--force-9p", "--disable-microvm", "--rwdir", f"{SHARE}={share}", "--memory", memory, "--cpus", str(cpus)]
     return argv if accel == "kvm" else [*argv, "--disable-kvm"]
+
+
+def _cpu(arch: Arch, accel: str) -> tuple[str, ...]:
+    """QEMU's option for the CPU; virtme-run chooses one for other processors."""
+    return () if accel == "kvm" or arch.machine else ("-cpu", CPU)
 
 
 def _user_mode(kernel: Kernel, script: str, out: Path, memory: str, arguments: Sequence[str]) -> list[str | Path]:
@@ -247,10 +257,12 @@ def _for_memory(out: Path, memory: str) -> str:
     return str(SHARED_MEMORY if roomy else out / "tmp")
 
 
-def _append(script: str, kernel_args: Sequence[str]) -> list[str]:
+def _append(kernel: Kernel, script: str, kernel_args: Sequence[str]) -> list[str]:
     """QEMU's option for the kernel's command line. It replaces that of virtme-run, which names another init."""
-    started = (f'init="{INIT}"', f"guest_share={SHARE_TAG}", f"guest_script={script}")
-    return ["-append", " ".join((*QEMU_ARGS, *kernel_args, *started))]
+    machine = (f"console={kernel.arch.console}",) if kernel.arch.machine else X86_ARGS
+    init = f"/guest/{INIT.name}" if kernel.arch.machine else INIT
+    started = (f'init="{init}"', f"guest_share={SHARE_TAG}", f"guest_script={script}")
+    return ["-append", " ".join((*QEMU_ARGS, *machine, *kernel_args, *started))]
 
 
 def _prepare(kernel: Kernel, out: Path, inputs: Mapping[str, Path], env: Mapping[str, str]) -> Path:

@@ -45,7 +45,7 @@ class Machine:
         """
         if self.kernel.arch == USER_MODE:
             return UNACCELERATED
-        return choose(self.kernel, self.wanted_accel)
+        return "tcg" if self.kernel.arch.machine else choose(self.kernel, self.wanted_accel)
 
 
 def choose(kernel: Kernel, wanted: str | None) -> str:

@@ -34,12 +34,14 @@ from ..common.progress import step
 from ..common.run import run
 from ..trees.series import Tree
 from ..trees.targets import (
+    ARM64,
     DISTRIBUTION,
     MEASURED,
     MEASURED_PATCHES,
     NATIVE,
     NATIVE_DEBUG,
     NATIVE_PATCH,
+    S390X,
     Target,
     stack_below,
 )
@@ -59,7 +61,8 @@ class Arch:
     """A processor that kernels are built for.
 
     `name` is make's ARCH (empty: the host's), `image` the make target of the kernel and `path` the file it makes
-    (empty: kernels that are only configured), `variables` further variables of make.
+    (empty: kernels that are only configured), `variables` further variables of make. `machine` is a foreign processor
+    that QEMU emulates, `console` the console of its guests.
     """
 
     name: str
@@ -67,6 +70,8 @@ class Arch:
     path: str = ""
     compiler: str = "gcc"
     variables: tuple[str, ...] = ()
+    machine: str = ""
+    console: str = ""
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -74,8 +79,9 @@ class Arch:
         return (*((f"ARCH={self.name}",) if self.name else ()), *self.variables)
 
 
-def _cross(name: str, prefix: str) -> Arch:
-    return Arch(name, compiler=f"{prefix}gcc", variables=(f"CROSS_COMPILE={prefix}",))
+def _cross(name: str, prefix: str, image: str = "", machine: str = "", console: str = "") -> Arch:
+    path = f"arch/{name}/boot/{image}" if image else ""
+    return Arch(name, image, path, f"{prefix}gcc", (f"CROSS_COMPILE={prefix}",), machine, console)
 
 
 HOST = Arch("", "bzImage", "arch/x86/boot/bzImage")
@@ -89,6 +95,8 @@ ARCHES = {  # by flavour; others: HOST
     "i386": Arch("i386"),
     "arm": _cross("arm", "arm-linux-gnueabi-"),
     "s390": _cross("s390", "s390x-linux-gnu-"),
+    ARM64: _cross("arm64", "aarch64-linux-gnu-", "Image", "arm64", "ttyAMA0"),
+    S390X: _cross("s390", "s390x-linux-gnu-", "bzImage", "s390x", "ttyS1"),
 }
 
 

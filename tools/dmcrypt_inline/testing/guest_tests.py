@@ -82,7 +82,8 @@ class Guests:
     """A guest for each test: its kernel, accelerator and output directory; `on_line` receives each printed line.
 
     Tests find `cryptsetup`, if any, in $CRYPTSETUP_PREFIX, and its own tests in $CRYPTSETUP_TESTS.
-    `quick`: the short form of each test. `env`: more variables for the tests. `grace`: see run_guest.
+    `quick`: the short form of each test. `env`: more variables for the tests. `grace`: see run_guest. `fixed_cpus`: of
+    all guests, in place of what `cpus` says.
     """
 
     kernel: Kernel
@@ -95,6 +96,7 @@ class Guests:
     env: Mapping[str, str] = field(default_factory=dict)
     kernel_args: Sequence[str] = KERNEL_ARGS
     memory: str = "2G"  # debug options walk through all of it
+    fixed_cpus: int = 0
 
     def cpus(self, test: str) -> int:
         """The number of CPUs of the test's guest.
@@ -104,8 +106,8 @@ class Guests:
         """
         if self.kernel.arch == USER_MODE:
             return 1
-        if self.accel != "tcg":
-            return 2
+        if self.fixed_cpus or self.accel != "tcg":
+            return self.fixed_cpus or 2
         return cpus(test) or (1 if self.quick else 2)
 
     def run(self, module: Module, test: str, timeout: float) -> TestResult:

@@ -11,13 +11,19 @@ from ..kernels.build import Module
 from ..trees.targets import Target, stack_below
 from .files import IN_TREE, MUTANTS, group_of, is_named, kselftests, needs_debug_kernel
 from .guest_tests import Guests
+from .proof import PROOF_KINDS
 from .results import Outcome
 
 GRACE = 2.0  # seconds: one kernel warning is enough
 CASE_GRACE = 600.0  # seconds: where a failed case is needed, the test goes on to it, in QEMU on a busy host
 SECONDS = 1200.0  # against a guest that hangs
 SAMPLE = 4
-TRIPS, TRIPS_DEBUG = "Trips", "Trips emulated"  # lines above a patch's diff
+TRIPS_DEBUG = "Trips emulated"  # a line above a patch's diff
+TRIPS = {
+    "Trips": "",
+    TRIPS_DEBUG: "",
+    **{f"Trips {proof}": proof for proof in PROOF_KINDS},
+}  # kinds of proof by such lines
 
 
 @dataclass(frozen=True)
@@ -25,13 +31,14 @@ class Mutant:
     """A variant with a patch on top of the series, and the tests that must catch it.
 
     A test is 'group/name', or 'group/name:case' where one case must fail. Only the debug kernel shows what those in
-    `debug_only` look for.
+    `debug_only` look for. `proof` is the name of the only proof that catches it.
     """
 
     name: str
     patch: Path
     tests: tuple[str, ...]
     debug_only: tuple[str, ...] = ()
+    proof: str = ""
 
     def named(self, words: Sequence[str]) -> tuple[str, ...]:
         """The tests that the words name: the mutant's name means all, a test's name (group and case or not) itself."""
@@ -53,23 +60,26 @@ def all_mutants(target: Target) -> list[Mutant]:
 def read_mutant(patch: Path) -> Mutant:
     """The mutant of a patch. The line "Trips: <test>[:<case>]..." above its diff names the tests.
 
-    "Trips emulated:" names those that need the debug kernel, where the test file does not say so itself.
+    "Trips emulated:" names those that need the debug kernel, where the test file does not say so itself, "Trips rt:"
+    those of the proof rt.
     Raises UserError when the patch names no test, or a test that does not exist.
     """
     known = {Path(test).name: test for test in kselftests()}
     tests: dict[str, bool] = {}  # by name: only on the debug kernel
+    kinds = set()
     for key, _, rest in (line.partition(":") for line in patch.read_text().splitlines()):
-        for name in rest.split() if key in (TRIPS, TRIPS_DEBUG) else ():
+        for name in rest.split() if key in TRIPS else ():
+            kinds.add(TRIPS[key])
             file, colon, case = name.partition(":")
             test = known.get(file)
             if test is None:
                 raise UserError(f"{patch}: there is no test {file}; the tests are {', '.join(known)}")
             tests[f"{test}{colon}{case}"] = key == TRIPS_DEBUG or needs_debug_kernel(test)
     if not tests:
-        raise UserError(
-            f"{patch} needs a line: {TRIPS}: <one or more of {', '.join(known)}>, each alone or with :<case>"
-        )
-    return Mutant(patch.stem, patch, tuple(tests), tuple(test for test, debug in tests.items() if debug))
+        raise UserError(f"{patch} needs a line: Trips: <one or more of {', '.join(known)}>, each alone or with :<case>")
+    if len(kinds) > 1:
+        raise UserError(f"{patch}: make mutants and make prove cannot share a mutant")
+    return Mutant(patch.stem, patch, tuple(tests), tuple(test for test, debug in tests.items() if debug), *kinds)
 
 
 def named(target: Target, wanted: Sequence[str]) -> list[Mutant]:
@@ -77,7 +87,7 @@ def named(target: Target, wanted: Sequence[str]) -> list[Mutant]:
 
     Raises UserError for an unknown word.
     """
-    known = all_mutants(target)
+    known = [mutant for mutant in all_mutants(target) if not mutant.proof]
     for word in wanted:
         if not any(mutant.named([word]) for mutant in known):
             listed = "\n".join(f"    {mutant.name}: {', '.join(mutant.tests)}" for mutant in known)
@@ -106,7 +116,7 @@ def sample(target: Target) -> list[Mutant]:
 
     The tree's suite is not among the tests: it takes several times as long as others, and is run on the base.
     """
-    mutants = reversed(without_debug_kernel(all_mutants(target)))
+    mutants = reversed(without_debug_kernel(named(target, ())))
     by_test = {test: mutant for mutant in mutants for test in mutant.tests[:1] if group_of(test) != IN_TREE}
     found = [replace(mutant, tests=(test,)) for test, mutant in sorted(by_test.items())]
     return found[:: max(1, len(found) // SAMPLE)][:SAMPLE]

@@ -1,4 +1,4 @@
-"""The suites of make selftest, mutants, soak, bisect-check, and make test: tests in guests, two at a time."""
+"""The suites of make selftest, mutants, prove, bisect-check, and make test: tests in guests, two at a time."""
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -46,7 +46,7 @@ class Suite:
     ) -> None:
         kernel, accel = machine.kernel, machine.accel()
         place = build_dir(kernel.target)
-        self._machine, self._stage = machine, stage
+        self.machine, self._stage = machine, stage
         self._settings = settings | {"quick": quick, "flavour": kernel.flavour, "accel": accel}
         self._earlier = earlier_outcomes(place, stage, self._settings)
         self.guests = Guests(kernel, cryptsetup, accel, new_run(place, stage), quick)
@@ -72,12 +72,12 @@ class Suite:
         """Store the outcomes, and print and return the sum of their counts."""
         counts = total([each.counts for each in outcomes])
         content = {
-            "environment": environment(self._machine, self.guests.accel, self.guests.cryptsetup),
-            "config": self._machine.kernel.config.read_text().splitlines(),
+            "environment": environment(self.machine, self.guests.accel, self.guests.cryptsetup),
+            "config": self.machine.kernel.config.read_text().splitlines(),
         }
         path = store(self.guests.out, self._settings, outcomes, content)
         said = f"{counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped"
-        say(f"{self._stage} ({self._machine.state}): {said}; results: {path}")
+        say(f"{self._stage} ({self.machine.state}): {said}; results: {path}")
         return counts
 
     def kselftests(
@@ -103,7 +103,7 @@ class Suite:
 
     def mutants(self, wanted: Sequence[Mutant]) -> list[Job]:
         """The jobs that run each mutant against each test that must catch it."""
-        modules = self._machine.modules
+        modules = self.machine.modules
         return [
             partial(run_mutant, self.guests, modules[mutant.name], test) for mutant in wanted for test in mutant.tests
         ]
@@ -114,9 +114,9 @@ class Suite:
         def run(variant: str) -> Outcome:
             name = f"advise-{variant}"
             guests = replace(self.guests, cryptsetup=None, out=self.guests.out / name, on_line=_printer(name))
-            return replace(run_advice(guests, self._machine.modules[variant]).outcome, name=name)
+            return replace(run_advice(guests, self.machine.modules[variant]).outcome, name=name)
 
-        return [partial(run, variant) for variant in ("base", "released") if variant in self._machine.modules]
+        return [partial(run, variant) for variant in ("base", "released") if variant in self.machine.modules]
 
     def judge_series(self, found: TestResult) -> TestResult:
         """The result of a test on the series, where only what the kernel lacks may fail or skip."""
@@ -128,7 +128,7 @@ class Suite:
         out = guests.out / f"{variant}-{test.replace('/', '-')}"
         own = replace(guests, out=out, on_line=_printer(Path(test).name))
         seconds = seconds or (QUICK_SECONDS if guests.quick else FULL_SECONDS)
-        result = own.run(self._machine.modules[variant], test, seconds)
+        result = own.run(self.machine.modules[variant], test, seconds)
         return (judge(result) if judge else result).outcome
 
 

@@ -23,7 +23,7 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
     path = build_dir(target.name) / "tree"
     log = log_dir(target.name) / "refresh.log"
     if not path.is_dir():
-        raise UserError(f"there is no tree to take commits from: make edit TARGET={target.name} makes it")
+        raise UserError(f"there is no tree to take commits from: make tree TARGET={target.name} makes it")
     with locked(path):
         _refuse_losses(target, base, path, log)
         head = resolve(path, "HEAD", log) or ""
@@ -65,7 +65,7 @@ def _refuse_losses(target: Target, base: BaseTree, path: Path, log: Path) -> Non
     if not is_in(path, base.commit, "HEAD", log) or not is_complete(path / ".git", key):
         raise UserError(
             f"{path} was not made from today's patches of {target.name} on {base.origin}\n"
-            f"  make edit TARGET={target.name} makes it again, and keeps your commits there in a ref;\n"
+            f"  make tree TARGET={target.name} makes it again, and keeps your commits there in a ref;\n"
             "  cherry-pick them from the ref, then run make refresh again"
         )
     known = {selftests.directory_in(path, MADE, log), selftests.store_directory(path, log)}

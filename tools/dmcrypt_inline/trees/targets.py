@@ -19,7 +19,9 @@ NATIVE, NATIVE_DEBUG = "native", "native_debug"  # User-Mode Linux
 MEASURED = "measured"  # User-Mode Linux for measurements with real ciphers
 DISTRIBUTION = "distribution"  # the same with options that distributions set
 NATIVE_PATCH, MEASURED_PATCHES = "native.patch", "measured/*.patch"  # for the sources of these kernels
-FLAVOURS = ("fast", "debug", NATIVE, NATIVE_DEBUG, MEASURED, DISTRIBUTION)  # of kernels that run
+RT, KCSAN = "rt", "kcsan"  # PREEMPT_RT, and the detector of data races
+FOREIGN = (ARM64, S390X) = ("arm64", "s390x")  # processors that QEMU emulates; s390x is big-endian
+FLAVOURS = ("fast", "debug", NATIVE, NATIVE_DEBUG, MEASURED, DISTRIBUTION, RT, KCSAN, *FOREIGN)  # of kernels that run
 # Kernels that are only configured, to compile dm-crypt for them: the fast one with one change, or another processor.
 COMPILE_ONLY = ("clang", "preempt", "preempt_none", "one_cpu", "no_keys")
 CROSS_COMPILE_ONLY = ("i386", "arm", "s390")
@@ -229,10 +231,14 @@ def config_fragments(
 
     `own` is the target's own fragment; those of `last`, by flavour, come after all others.
     """
-    fast = ("guest", "emulated", "fast", own)
+    fast = ("guest", "emulated", "x86", "fast", own)
     fragments = {
         "fast": fast,
-        "debug": ("guest", "emulated", "debug", own),
+        "debug": ("guest", "emulated", "x86", "debug", own),
+        RT: ("guest", "emulated", "x86", own, "rt"),
+        KCSAN: ("guest", "emulated", "x86", own, "kcsan"),
+        ARM64: ("guest", "emulated", own, "arm64"),
+        S390X: ("guest", "emulated", own, "s390x"),
         NATIVE: ("guest", "native", own),
         NATIVE_DEBUG: ("guest", "native", "debug", own, "native_debug"),
         MEASURED: ("measured",),
@@ -280,6 +286,7 @@ LINUX_5_8 = Target(
     other_sources=("crypto/cryptd.c",),
     exceptions=("bad_tags_fail_before_audit", "polled_io_ends", "zoned_writes_stay_in_order", *KUNIT, *ONLY_7_3),
     native_exceptions=(  # fault injection, kmemleak, /dev/mem, the memory controller, DEBUG_ATOMIC_SLEEP
+        "allocations_fail_one_by_one",
         "blktests_cases_pass",
         "empty_pools_keep_data",
         "failed_requests_leave_nothing",
@@ -333,7 +340,7 @@ LINUX_7_3_UNITS = replace(
         *LINUX_7_3_NATIVE,
         own="linux-7.3",
         without="preempt_none",
-        last=dict.fromkeys(("debug", *LINUX_7_3_NATIVE), "linux-7.3-units"),  # the KUnit tests of this queue
+        last=dict.fromkeys(("debug", *FOREIGN, *LINUX_7_3_NATIVE), "linux-7.3-units"),  # its KUnit tests
     ),
     exceptions=("throttled_writer_stops_nobody",),
 )

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""fail_nth.py MAPPING TABLE: let each allocation of each operation on a mapping fail once.
+
+Prints how many allocations an operation has, and how many of them it needs. Ends with an error when an operation
+says that it succeeded and the data are wrong.
+"""
+
+import mmap
+import os
+import sys
+
+from device_mapper import Mapping
+
+LENGTH = 65536
+MOST = 5000  # allocations of one operation
+
+
+def fail_each(what, operation, before=None, after_success=None):
+    """Repeat an operation with its first, second, ... allocation failing until it has no more; count its failures."""
+    nth = os.open("/proc/thread-self/fail-nth", os.O_RDWR)
+    needed = 0
+    for number in range(1, MOST):
+        if before:
+            before()
+        failed = False
+        os.pwrite(nth, b"%d" % number, 0)
+        try:
+            operation()
+        except OSError:
+            failed = True
+        left = int(os.pread(nth, 20, 0))
+        os.pwrite(nth, b"0", 0)
+        if left and failed:
+            sys.exit(f"{what} fails without a failing allocation")
+        if after_success and not failed:
+            after_success()
+        if left:
+            print(f"{what}: {number - 1} allocations, {needed} of them needed", flush=True)
+            os.close(nth)
+            return needed
+        needed += failed
+    sys.exit(f"{what} has more than {MOST} allocations")
+
+
+def main(name, table):
+    mapping, key = Mapping(name), table.split()[4]
+    disk = os.open(f"/dev/mapper/{name}", os.O_RDWR | os.O_DIRECT)
+    data, memory = os.urandom(LENGTH), mmap.mmap(-1, LENGTH)
+
+    def write():
+        memory[:] = data
+        if os.pwrite(disk, memory, 0) != LENGTH:
+            raise OSError("a short write")
+
+    def read():
+        memory[:] = bytes(LENGTH)
+        if os.preadv(disk, [memory], 0) != LENGTH:
+            raise OSError("a short read")
+        if memory[:] != data:
+            sys.exit("a read succeeds and has other data")
+
+    def activate():
+        mapping.resume()
+        read()
+
+    def zeroes():
+        memory[:] = bytes(LENGTH)
+        os.pwrite(disk, memory, 0)
+
+    def has_no_key():
+        try:
+            mapping.resume()
+        except OSError:
+            return
+        sys.exit("the key is wiped, and the mapping works")
+
+    def activate_and_suspend():
+        activate()
+        mapping.suspend()
+
+    fail_each("write", write, before=zeroes, after_success=read)
+    fail_each("read", read)
+    if not fail_each("load", lambda: mapping.load(table), before=mapping.clear, after_success=activate):
+        sys.exit("no allocation fails")
+    mapping.suspend()
+    if key != "-":
+        fail_each(
+            "key wipe",
+            lambda: mapping.message("key wipe"),
+            before=lambda: mapping.message(f"key set {key}"),
+            after_success=has_no_key,
+        )
+        fail_each(
+            "key set",
+            lambda: mapping.message(f"key set {key}"),
+            before=lambda: mapping.message("key wipe"),
+            after_success=activate_and_suspend,
+        )
+    fail_each("resume", mapping.resume, before=lambda: (mapping.suspend(), mapping.load(table)), after_success=read)
+
+
+main(*sys.argv[1:])
