@@ -9,9 +9,9 @@ export PATH="$CRYPTSETUP_PREFIX/sbin:$PATH" PS1='guest:\w# '
 stty rows "$LINES" cols "$COLUMNS"
 cat <<END
 
-Linux $(uname -r), dm-crypt $(dmsetup targets | awk '$1 == "crypt" { print $2 }'), $(cryptsetup --version | cut -d ' ' -f 1,2) with its queue
+Linux $(uname -r), dm-crypt $(dmsetup targets | awk '$1 == "crypt" { print $2 }'), $(cryptsetup --version | cut -d ' ' -f 1,2)${CRYPTSETUP_PREFIX:+ with its queue}
 /dev/ram0 is a RAM disk of 256 MiB. The tests: $INPUT/tests/*/*.sh
-The host's files are here, read-only; files in $RESULTS remain on the host.
+The root is read-only; files in $RESULTS remain on the host.
 exit ends the guest.
 
 END
