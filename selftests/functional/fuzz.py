@@ -17,24 +17,10 @@ LENGTH = 4096
 ROUNDS = 20  # of a hundred tables: their messages fit into the kernel's log
 CIPHERS = (
     *("aes-xts-plain64", "aes-xts-plain", "aes-cbc-essiv:sha256", "aes-cbc-eboiv", "aes-cbc-elephant", "aes-lrw-benbi"),
-    *(
-        "aes:64-cbc-lmk",
-        "aes:3-cbc-lmk",
-        "aes-cbc-tcw",
-        "aes-cbc-null",
-        "aes-ecb",
-        "cipher_null-ecb",
-        "aes",
-        "des3_ede",
-    ),
-    *(
-        "capi:xts(aes)-plain64",
-        "capi:gcm(aes)-random",
-        "capi:authenc(hmac(sha256),cbc(aes))-random",
-        "capi:",
-        "capi:ecb",
-    ),
+    *("aes:64-cbc-lmk", "aes:3-cbc-lmk", "aes-cbc-tcw", "aes-cbc-null", "aes-ecb", "cipher_null-ecb", "aes"),
+    *("capi:xts(aes)-plain64", "capi:gcm(aes)-random", "capi:authenc(hmac(sha256),cbc(aes))-random", "capi:"),
     *("capi:cryptd(xts(aes))-plain64", "serpent-xts-plain64be", "twofish-cbc-essiv:md5", "aes-xts-none", "none-none"),
+    *("des3_ede", "capi:ecb"),
 )
 ARGUMENTS = (
     *("allow_discards", "same_cpu_crypt", "submit_from_crypt_cpus", "no_read_workqueue", "no_write_workqueue"),
@@ -71,6 +57,7 @@ def changed(text):
 
 
 def taken(call, *arguments):
+    """Return True if the call succeeds."""
     try:
         call(*arguments)
     except OSError:
@@ -83,7 +70,7 @@ def check_status(mapping, line):
     status = mapping.loaded()
     mapping.clear()
     if not taken(mapping.load, status) or mapping.loaded() != status:
-        sys.exit(f"the kernel takes a table and not its status\n{line}\n{status}")
+        sys.exit(f"the kernel loads this table, but not its status:\n{line}\n{status}")
 
 
 def main(name, own, seed):
@@ -112,7 +99,7 @@ def main(name, own, seed):
         counts[taken(mapping.message, random.choice(("key wipe", "key set 00", "status", "")))] += 1
         memory[:] = bytes(LENGTH)
         if os.preadv(disk, [memory], 0) != LENGTH or memory[:] != data:
-            sys.exit("other data")
+            sys.exit("a read fails or has other data")
     print(f"seed {seed}: the kernel took {counts[True]} tables and messages, and refused {counts[False]}")
 
 

@@ -43,7 +43,7 @@ from ..testing.results import earlier_outcomes, run_parts, store
 from ..testing.suites import Suite, test_each_commit, test_queue
 from ..trees.package import default_version
 from ..trees.series import Tree
-from ..trees.targets import DEFAULT, FOREIGN, NATIVE, TARGETS, Target, get_target, top_of_stack
+from ..trees.targets import DEFAULT, NATIVE, S390X, TARGETS, Target, get_target, top_of_stack
 from .machines import machine_as_it_stands, make_machine, patched_cryptsetup, steps
 from .queue import packaged
 from .request import Request
@@ -65,8 +65,10 @@ OF_SECTORS = (
 
 # What make test runs of two kinds of proof, with the uppermost queue.
 SAMPLED = TARGETS["linux-7.3-units"]
-OF_S390X = ("functional/aes_xts_is_that_of_openssl", "functional/units_same_in_one_call")
-SAMPLES = {"rt": tuple(test_names(IN_TREE)), "s390x": OF_S390X}
+SAMPLES = {
+    "rt": test_names(IN_TREE),
+    "s390x": ["functional/aes_xts_is_that_of_openssl", "functional/units_same_in_one_call"],
+}
 
 
 def check(request: Request, only: str) -> int:
@@ -118,7 +120,9 @@ def test(request: Request, exclude: str) -> int:
 
     sampled = [PROOF_KINDS[what].flavour for what in SAMPLES if f"sample_of_{what}" in guests]
     kernels += [(SAMPLED, flavour) for flavour in sampled]
-    install_packages("base", "build", "check", "cryptsetup", "guest", *_builds(targets), *_foreign(*sampled))
+    install_packages(
+        "base", "build", "check", "cryptsetup", "guest", *_builds(targets), *([S390X] if S390X in sampled else [])
+    )
     settings = {"target": request.target_name or "all"}
     earlier = earlier_outcomes(BUILD, "test", settings)
     out = new_run(BUILD, "test")
@@ -237,11 +241,6 @@ def _suite(what: str, target: Target, request: Request, mutants: Sequence[Mutant
     return suite
 
 
-def _foreign(*flavours: str) -> list[str]:
-    """The groups of host packages for guests with other processors."""
-    return [flavour for flavour in flavours if flavour in FOREIGN]
-
-
 def selftest(request: Request, *, quick: bool, variant: str, tests: str, exclude: str, blktests: Path | None) -> int:
     """Run the kselftests on the debug kernel, or the tests of a program; status 1 when one failed."""
     target = request.target()
@@ -281,7 +280,7 @@ def _on_kernel(request: Request, target: Target, kernel: str, tests: Sequence[st
 def shell(request: Request, variant: str, arch: str) -> int:
     """Open a shell in a guest, on the user's terminal. Returns 0, whatever the last command there did."""
     target = request.kernel_target()
-    ensure_packages("base", "build", "cryptsetup", "guest", *_foreign(arch))
+    ensure_packages("base", "build", "cryptsetup", "guest", *([arch] if arch else []))
     flavour = arch or (_flavour(target, request) if request.accel == UNACCELERATED else "fast")
     name, machine = machine_as_it_stands(request, variant, flavour)
     module = machine.modules[name]
@@ -306,7 +305,7 @@ def prove(request: Request, what: str, tests: str, minutes: int, seed: int) -> i
     """
     target, proof = request.kernel_target(), PROOF_KINDS[what]
     wanted = chosen(kselftests(), tests.split() or proof.tests)
-    ensure_packages("base", "build", "guest", *_foreign(proof.flavour))
+    ensure_packages("base", "build", "guest", *([S390X] if what == S390X else []))
     mutants = [] if tests else [mutant for mutant in all_mutants(target) if mutant.proof == what]
     suite, seconds = _suite(what, target, request, mutants), 0.0
     if proof.soaks:

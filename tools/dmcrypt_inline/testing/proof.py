@@ -8,7 +8,7 @@ from ..common.errors import UserError
 from ..common.gitrepo import resolve
 from ..common.paths import REPO, log_dir
 from ..guests.machine import Machine
-from ..trees.targets import ARM64, KCSAN, NATIVE_DEBUG, RT, S390X, Target
+from ..trees.targets import NATIVE_DEBUG, RT, S390X, Target
 
 TABLE = REPO / "docs" / "proof.md"
 DEBUG = "debug"
@@ -35,8 +35,6 @@ class Proof:
 
 PROOF_KINDS = {
     "rt": Proof(RT),
-    "kcsan": Proof(KCSAN),
-    "arm64": Proof(ARM64),
     "s390x": Proof(S390X),
     "soak": Proof(DEBUG, ("soak",), cpus=1, quick=False, soaks=True),
     "hotplug": Proof(DEBUG, ("soak",), cpus=4, quick=False, soaks=True),

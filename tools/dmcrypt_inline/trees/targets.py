@@ -19,9 +19,9 @@ NATIVE, NATIVE_DEBUG = "native", "native_debug"  # User-Mode Linux
 MEASURED = "measured"  # User-Mode Linux for measurements with real ciphers
 DISTRIBUTION = "distribution"  # the same with options that distributions set
 NATIVE_PATCH, MEASURED_PATCHES = "native.patch", "measured/*.patch"  # for the sources of these kernels
-RT, KCSAN = "rt", "kcsan"  # PREEMPT_RT, and the detector of data races
-FOREIGN = (ARM64, S390X) = ("arm64", "s390x")  # processors that QEMU emulates; s390x is big-endian
-FLAVOURS = ("fast", "debug", NATIVE, NATIVE_DEBUG, MEASURED, DISTRIBUTION, RT, KCSAN, *FOREIGN)  # of kernels that run
+RT = "rt"  # PREEMPT_RT
+S390X = "s390x"  # a big-endian processor that QEMU emulates
+FLAVOURS = ("fast", "debug", NATIVE, NATIVE_DEBUG, MEASURED, DISTRIBUTION, RT, S390X)  # of kernels that run
 # Kernels that are only configured, to compile dm-crypt for them: the fast one with one change, or another processor.
 COMPILE_ONLY = ("clang", "preempt", "preempt_none", "one_cpu", "no_keys")
 CROSS_COMPILE_ONLY = ("i386", "arm", "s390")
@@ -236,8 +236,6 @@ def config_fragments(
         "fast": fast,
         "debug": ("guest", "emulated", "x86", "debug", own),
         RT: ("guest", "emulated", "x86", own, "rt"),
-        KCSAN: ("guest", "emulated", "x86", own, "kcsan"),
-        ARM64: ("guest", "emulated", own, "arm64"),
         S390X: ("guest", "emulated", own, "s390x"),
         NATIVE: ("guest", "native", own),
         NATIVE_DEBUG: ("guest", "native", "debug", own, "native_debug"),
@@ -340,7 +338,7 @@ LINUX_7_3_UNITS = replace(
         *LINUX_7_3_NATIVE,
         own="linux-7.3",
         without="preempt_none",
-        last=dict.fromkeys(("debug", *FOREIGN, *LINUX_7_3_NATIVE), "linux-7.3-units"),  # its KUnit tests
+        last=dict.fromkeys(("debug", S390X, *LINUX_7_3_NATIVE), "linux-7.3-units"),  # its KUnit tests
     ),
     exceptions=("throttled_writer_stops_nobody",),
 )
