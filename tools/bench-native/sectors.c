@@ -11,7 +11,8 @@
  * nanoseconds of CPU time of all CPUs.
  *
  * "library" and "api" are the cipher alone, sector by sector on the same pages, through the
- * AES library and through the crypto API. A mapping "linear" is the device mapper alone.
+ * AES library and through the crypto API. A mapping "linear" is the device mapper alone;
+ * "verity" can only be read, and is not compared.
  */
 #include <crypto/aes-xts.h>
 #include <crypto/skcipher.h>
@@ -37,7 +38,7 @@
 #define REGION SZ_4M /* of the disk, which each thread reads or writes repeatedly */
 #define PAGES (LARGEST / PAGE_SIZE)
 #define THREADS 2
-#define DEEPEST 8
+#define DEEPEST 32
 
 static char *mapping[MOST];
 static int mappings;
@@ -57,7 +58,7 @@ static char *cipher = "xts(aes)";
 module_param(cipher, charp, 0);
 MODULE_PARM_DESC(cipher, "the name in the crypto API; the library is measured with AES only");
 static int threads[MOST] = { 1 }, depth[MOST] = { 1 };
-static int loads = 1;
+static int loads = 1, deepest;
 module_param_array(threads, int, &loads, 0);
 module_param_array(depth, int, &loads, 0);
 MODULE_PARM_DESC(depth, "requests in flight of each thread, a value for each value of threads");
@@ -77,6 +78,11 @@ struct subject {
 
 static struct subject subjects[MOST + 3];
 static int count;
+
+static bool read_only(const char *name)
+{
+	return !strcmp(name, "verity");
+}
 
 struct slot { /* a request in flight */
 	struct bio bio;
@@ -274,7 +280,7 @@ static int prove(void)
 	u64 at;
 
 	for (s = 1; s < count; s++)
-		for (i = 0; i < ARRAY_SIZE(sizes); i++)
+		for (i = 0; i < ARRAY_SIZE(sizes) && !read_only(subjects[s].name); i++)
 			for (at = 0; at <= REGION - sizes[i] && !r; at += max_t(u64, sizes[i], SZ_512K) + (sizes[i] < SZ_1M ? SZ_4K : 0))
 				r = proved(&subjects[s], sizes[i], at);
 	return r;
@@ -308,7 +314,7 @@ static void pass(int thread)
 		} else {
 			error = i < work.depth ? 0 : wait(slot);
 			r = r ?: error;
-			submit(slot, work.subject->file, work.write, work.size, thread * DEEPEST * LARGEST + *at);
+			submit(slot, work.subject->file, work.write, work.size, thread * deepest * LARGEST + *at);
 		}
 		*at += work.size;
 	}
@@ -369,7 +375,7 @@ static int measure(void)
 						int turn = (s + (round + 1) / 2) % count;
 
 						turn = round & 1 ? count - 1 - turn : turn;
-						if (subjects[turn].file || !load)
+						if ((subjects[turn].file || !load) && !(write && read_only(subjects[turn].name)))
 							r = sample(round, turn, write, sizes[i], load);
 						cond_resched();
 					}
@@ -382,7 +388,8 @@ static int add(const char *name, const char *path)
 
 	subject->name = name;
 	if (path) {
-		subject->file = bdev_file_open_by_path(path, BLK_OPEN_READ | BLK_OPEN_WRITE, NULL, NULL);
+		subject->file = bdev_file_open_by_path(path, BLK_OPEN_READ | (read_only(name) ? 0 : BLK_OPEN_WRITE),
+						       NULL, NULL);
 		if (IS_ERR(subject->file)) {
 			pr_err("sectors: %s: %pe\n", path, subject->file);
 			return PTR_ERR(subject->file);
@@ -400,13 +407,15 @@ static int set_up(void)
 	for (i = 0; i < loads; i++)
 		if (threads[i] < 1 || threads[i] > THREADS || depth[i] < 1 || depth[i] > DEEPEST)
 			return -EINVAL;
+	for (i = 0; i < loads; i++)
+		deepest = max(deepest, depth[i]);
 	room = (size_t)(rounds + 1) * (mappings + 3) * ARRAY_SIZE(sizes) * 2 * loads * 100;
 	text = vmalloc(room);
 	xts = kzalloc_obj(*xts);
 	if (!text || !xts)
 		return -ENOMEM;
 	for (t = 0; t < THREADS; t++) {
-		for (d = 0; d < DEEPEST; d++) {
+		for (d = 0; d < deepest; d++) {
 			init_completion(&slots[t][d].done);
 			for (i = 0; i < PAGES; i++) {
 				slots[t][d].pages[i] = alloc_page(GFP_KERNEL);

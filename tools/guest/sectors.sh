@@ -6,7 +6,7 @@
 # $KINDS are words CIPHER:SECTOR:FLAGS. The cipher is aes, essiv, adiantum, serpent or null. The flags are default,
 # read, write or inline, or several of these with a + between; then the names of the mappings end in them. $LOAD are
 # parameters of tools/bench-native/sectors.c, which also describes the samples. Those of each kind go to
-# $RESULTS/CIPHER:SECTOR:FLAGS.
+# $RESULTS/CIPHER:SECTOR:FLAGS. With $VERITY dm-verity is timed, too.
 
 set -e -o pipefail
 key=0123456789abcdeffedcba987654321000112233445566778899aabbccddeeff
@@ -32,7 +32,7 @@ disk=/dev/ram0
 if modprobe -q null_blk gb=1 submit_queues=1 irqmode=1 memory_backed=1; then
 	disk=/dev/nullb0
 else
-	modprobe brd rd_nr=1 rd_size=16384
+	modprobe brd rd_nr=2 rd_size=65536
 fi
 cut -d' ' -f1 "$INPUT/drivers" | sort -u | while read -r module; do
 	insmod "$INPUT/measured/$module.ko"
@@ -50,8 +50,13 @@ run_with() {
 	adiantum) specified="xchacha12,aes-adiantum-plain64 $1" arguments+=(key="$1" cipher="adiantum(xchacha12,aes)") ;;
 	*) arguments+=(key="$1") ;;
 	esac
-	dmsetup create linear --table "0 32768 linear $disk 0"
+	dmsetup create linear --table "0 131072 linear $disk 0"
 	names=,linear
+	if [ -n "$VERITY" ]; then
+		given=$(veritysetup format --data-blocks 1024 --hash-offset $((1024 * 4096)) /dev/ram1 /dev/ram1)
+		veritysetup open --hash-offset $((1024 * 4096)) /dev/ram1 verity /dev/ram1 "${given##*[[:space:]]}"
+		names+=,verity
+	fi
 	while read -r _ target name own; do
 		given=${own:+$own $1}
 		given=${given:-$specified}
@@ -65,7 +70,7 @@ run_with() {
 			mapping=$name
 			[ "$flag" = "$flags" ] || mapping+=:$flag
 			read -ra words <<<"$wanted sector_size:$sector"
-			dmsetup create "$mapping" --table "0 32768 $target $given 0 $disk 0 ${#words[@]} ${words[*]}"
+			dmsetup create "$mapping" --table "0 131072 $target $given 0 $disk 0 ${#words[@]} ${words[*]}"
 			found=$(dmsetup table "$mapping" | grep -o 'no_[a-z]*_workqueue' || true)
 			[ "${found//$'\n'/ }" = "$wanted" ]
 			names+=,$mapping

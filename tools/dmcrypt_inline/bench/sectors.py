@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 from ..common.errors import UserError
 from ..common.paths import TOOLS, build_dir
@@ -43,7 +45,8 @@ class SectorsPlan:
 
     `forms` are FORMS, perhaps with further kernel arguments. `flavours` are kernels: MEASURED, DISTRIBUTION. `older`:
     measure older instructions, too. `kinds` are words of sectors.sh. `load` are parameters of sectors.c: threads that
-    submit, requests in flight. `all_queues`: measure the base and the queues below, too.
+    submit, requests in flight. `queues`: measure the base and the queues below, too. With `boots` the base is measured,
+    and that many boots have the device mapper of the base, as many that of the queue, in alternation.
     """
 
     forms: tuple[str, ...]
@@ -52,7 +55,8 @@ class SectorsPlan:
     rounds: int
     cpus: int = 1
     load: str = ""
-    all_queues: bool = True
+    queues: bool = True
+    boots: int = 0
     flavours: tuple[str, ...] = (MEASURED,)
 
 
@@ -75,9 +79,17 @@ NATIVE_PLANS = {
         15,
         cpus=2,
         load="threads=1,1,1,1,2 depth=1,2,4,8,1 span=20",
-        all_queues=False,
+        queues=False,
     ),
+    "contention": SectorsPlan(
+        *(("plain",), False, ("aes:512:inline",), 21),
+        cpus=2,
+        load="threads=1,2,1,2,1,2 depth=1,1,8,8,32,32 span=5",
+    ),
+    "core": SectorsPlan(FORMS[:2], False, ("aes:512:inline",), 21, queues=False, boots=12),
 }
+TIMES = ("ns_per_512", "elapsed_per_512")
+NEW_CORE = "+dm"  # follows a variant's name where the device mapper is the queue's
 
 
 def native_plan(name: str, rounds: int | None) -> SectorsPlan:
@@ -124,16 +136,26 @@ def measure_sectors(machines: Sequence[Machine], drivers: Mapping[str, str], pla
     listed.write_text("".join(rows))
     further = {**sources, "sectors": LOAD.read_text()}
     sets = instructions(CPUINFO.read_text(), plan.older)
-    cells = []
+    cells: list[dict[str, Any]] = []
     for machine, form, chosen in product(machines, plan.forms, sets):
         kernel = machine.kernel
-        modules = build_variant(kernel, machine.tree, machine.tree.series, "measured", further=further)
-        inputs = {**modules.inputs, "measured": modules.directory, "drivers": listed}
         words = (*f"measure={form}".split(), *HIDDEN[chosen], f"ncpus={plan.cpus}")
         shown = form if kernel.flavour == MEASURED else f"{form} {kernel.flavour}"
         say(f"measuring {', '.join(drivers)} on Linux {kernel.release} ({shown}, {chosen})")
-        found = _boot(kernel, inputs, words, plan, out / "-".join((*shown.split(), chosen)))
-        cells += [{"form": shown, "instructions": chosen, **cell} for cell in found]
+        cores = {"": machine.tree.base, NEW_CORE: machine.tree.series} if plan.boots else {"": machine.tree.series}
+        boots: list[list[dict[str, Any]]] = []
+        for boot, (core, commit) in product(range(plan.boots or 1), cores.items()):
+            modules = build_variant(kernel, machine.tree, commit, f"measured{core}", further=further)
+            inputs = {**modules.inputs, "measured": modules.directory, "drivers": listed}
+            where = out / "-".join((*shown.split(), chosen, *([f"{boot}{core}"] if plan.boots else [])))
+            found = _boot(kernel, inputs, words, plan, where)
+            boots.append(
+                [
+                    {"form": shown, "instructions": chosen, **cell, "variant": f"{cell['variant']}{core}"}
+                    for cell in found
+                ]
+            )
+        cells += by_boot(boots) if plan.boots else boots[0]
     content = {
         "kind": "sectors",
         "plan": name,
@@ -158,7 +180,12 @@ def _boot(
         accel=UNACCELERATED,
         timeout=3600,
         inputs=inputs,
-        env={"KINDS": " ".join(plan.kinds), "ROUNDS": str(plan.rounds), "LOAD": plan.load},
+        env={
+            "KINDS": " ".join(plan.kinds),
+            "ROUNDS": str(plan.rounds),
+            "LOAD": plan.load,
+            "VERITY": "1" * bool(plan.boots),
+        },
         memory=MEMORY,
         kernel_args=words,
         on_line=say,
@@ -169,6 +196,17 @@ def _boot(
         for cell in gathered((result.results / kind).read_text()):
             variant, _, own = str(cell["variant"]).partition(":")
             yield {"cipher": cipher, "sector": int(sector), "flags": own or flags, **cell, "variant": variant}
+
+
+def by_boot(boots: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """The cells of several boots; their samples are the medians of the boots."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for cell in (cell for cells in boots for cell in cells):
+        same = {name: value for name, value in cell.items() if name not in TIMES}
+        into = found.setdefault(tuple(same.values()), {**same, **{name: [] for name in TIMES}})
+        for name in TIMES:
+            into[name].append(median(cell[name]))
+    return list(found.values())
 
 
 def gathered(lines: str) -> list[dict[str, object]]:

@@ -89,7 +89,7 @@ def bench_sectors(request: Request, name: str, rounds: int | None, given: Mappin
     stack = [request.tree(below) for below in stack_below(target)]
     lowest = [*stack, made][0]
     below = {"base": (lowest, lowest.base), **{tree.target.name: (tree, tree.series) for tree in stack}}
-    trees = below if plan.all_queues else {}
+    trees = {name: tree for name, tree in below.items() if plan.queues or (plan.boots and name == "base")}
     trees |= {step: (made, commit) for step, commit in (steps(made) if each else {}).items()}
     trees["series"] = (made, made.series)
     log = log_dir(target.name) / "variants.log"

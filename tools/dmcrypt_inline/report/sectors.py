@@ -5,6 +5,7 @@ from functools import partial
 from statistics import median
 from typing import Any
 
+from ..bench.sectors import NEW_CORE
 from . import charts
 from .cells import Results
 from .statistics import Spread, compare, spread
@@ -12,7 +13,8 @@ from .tables import Chart, Section, Table, figure, ratio
 
 KIND = ("form", "instructions", "cipher", "sector", "flags")
 CPU_TIME, ELAPSED = "ns_per_512", "elapsed_per_512"
-ALONE = ("raw", "linear", "api", "library")  # disk, device mapper, cipher through the crypto API and the AES library
+# Disk, device mapper, dm-verity, and the cipher through the crypto API and the AES library.
+ALONE = ("raw", "linear", "verity", "api", "library")
 FLAGS = {"read": "no_read", "write": "no_write", "inline": "both"}  # the words of sectors.sh
 SECTOR_NOTES = (
     "User-Mode Linux: times are those of this processor, without an emulator. Medians over the rounds; in brackets the "
@@ -20,13 +22,14 @@ SECTOR_NOTES = (
     "holds 1, no difference.",
 )
 NativeCell = Mapping[str, Any]
+Loads = dict[str, dict[str, Sequence[float]]]  # samples by load and variant
 SIZES = {4096: "4k", 65536: "64k", 1 << 20: "1M"}
 
 
 def sector_sections(results: Results) -> list[Section]:
     """A section for each kind of mapping, or one for each cipher with the default path against the flags."""
     cells: list[NativeCell] = results["cells"]
-    if any(cell["depth"] > 1 for cell in cells):
+    if any(cell["depth"] > 1 and cell["flags"] == "default" for cell in cells):
         return _default_path(cells)
     found: dict[tuple[Any, ...], list[NativeCell]] = {}
     for cell in cells:
@@ -42,7 +45,8 @@ def sector_sections(results: Results) -> list[Section]:
 
 
 def _load(cell: NativeCell) -> str:
-    return f"{SIZES[cell['size']]} {cell['direction']}"
+    work = f", {cell['threads']} x {cell['depth']}" if cell["threads"] * cell["depth"] > 1 else ""
+    return f"{SIZES[cell['size']]} {cell['direction']}{work}"
 
 
 def _sector_section(
@@ -52,20 +56,36 @@ def _sector_section(
     form, instructions, cipher, sector, flags = kind
     baseline, cpu = results["baseline"], results["environment"]["cpu"]
     variants = list(dict.fromkeys(cell["variant"] for cell in of))
-    loads: dict[str, dict[str, Sequence[float]]] = {}
+    loads: Loads = {}
     for cell in of:
         loads.setdefault(_load(cell), {})[cell["variant"]] = cell[CPU_TIME]
-    times = [[load, *(_spread(found[name]) for name in variants)] for load, found in loads.items()]
-    compared = [name for name in variants if name not in (baseline, *ALONE)]
-    ratios = [[load, *(_ratio(found[baseline], found[name]) for name in compared)] for load, found in loads.items()]
-    tables = [Table("Nanoseconds per 512 bytes", ["", *variants], times)]
-    tables += [Table(f"Speed / {baseline}", ["", *compared], ratios)] if compared else []
+    times = [[load, *(_spread(found.get(name, ())) for name in variants)] for load, found in loads.items()]
+    compared = [name for name in variants if name.removesuffix(NEW_CORE) not in ALONE and name != baseline]
+    cores = [name for name in variants if name + NEW_CORE in variants]
+    tables = [
+        Table("Nanoseconds per 512 bytes", ["", *variants], times),
+        _ratios(f"Speed / {baseline}", loads, {name: (baseline, name) for name in compared}),
+        _ratios("Speed, new device mapper / old", loads, {name: (name, name + NEW_CORE) for name in cores}),
+    ]
     least = {load: limits[form, instructions, load] for load in loads if limits and cipher == "aes"}
     chart = Chart("Where the time goes: requests of 4k and 64k", partial(_parts, loads, variants, least))
-    return Section(f"{form}, {instructions}: {cipher}, sectors of {sector}, {flags}", f"{cpu}.", [chart], tables)
+    title = f"{form}, {instructions}: {cipher}, sectors of {sector}, {flags}"
+    return Section(title, f"{cpu}.", [] if cores else [chart], [table for table in tables if len(table.columns) > 1])
+
+
+def _ratios(caption: str, loads: Loads, pairs: Mapping[str, tuple[str, str]]) -> Table:
+    """A column for each pair of variants: how many times as fast the second is as the first."""
+    rows = [
+        [load, *(_ratio(found[one], found[other]) if one in found else "-" for one, other in pairs.values())]
+        for load, found in loads.items()
+    ]
+    return Table(caption, ["", *pairs], rows)
 
 
 def _spread(samples: Sequence[float]) -> str:
+    """The median, and the distance of the quartiles; a dash where there are no samples."""
+    if not samples:
+        return "-"
     found = spread(samples)
     return f"{found.median:.1f} ({100 * (found.high - found.low) / found.median:.0f})"
 
@@ -75,9 +95,7 @@ def _ratio(reference: Sequence[float], samples: Sequence[float]) -> str:
     return ratio(compare(dict(enumerate(reference)), dict(enumerate(samples))))
 
 
-def _parts(
-    loads: Mapping[str, Mapping[str, Sequence[float]]], variants: Sequence[str], limits: Mapping[str, float]
-) -> str:
+def _parts(loads: Loads, variants: Sequence[str], limits: Mapping[str, float]) -> str:
     """The time of disk, device mapper, cipher and the rest: that of dm-crypt and the crypto API.
 
     The cipher alone is the faster one of `api` and `library`. Both work sector by sector: a variant that encrypts
@@ -86,7 +104,7 @@ def _parts(
     shown = [name for name in variants if name not in ALONE]
     panels = {}
     for load, found in loads.items():
-        if not load.startswith("1M"):
+        if not load.startswith("1M") and "," not in load:
             middle = {name: median(samples) for name, samples in found.items()}
             disk, below = middle["raw"], middle.get("linear", middle["raw"])
             cipher = min((middle[name] for name in ("api", "library") if name in middle), default=0.0)
@@ -106,7 +124,7 @@ def _default_path(cells: Sequence[NativeCell]) -> list[Section]:
     found: dict[tuple[str, str, str], dict[str, dict[str, NativeCell]]] = {}
     for cell in cells:
         if cell["variant"] not in ALONE:
-            load = f"{_load(cell)}, {cell['threads']} x {cell['depth']}"
+            load = f"{SIZES[cell['size']]} {cell['direction']}, {cell['threads']} x {cell['depth']}"
             kind = (cell["form"], cell["cipher"], cell["variant"])
             found.setdefault(kind, {}).setdefault(load, {})[cell["flags"]] = cell
     sections = []

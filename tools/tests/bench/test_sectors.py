@@ -2,7 +2,7 @@
 
 import pytest
 
-from dmcrypt_inline.bench.sectors import gathered, instructions, renamed
+from dmcrypt_inline.bench.sectors import TIMES, by_boot, gathered, instructions, renamed
 from dmcrypt_inline.common.errors import UserError
 
 
@@ -20,6 +20,14 @@ def test_samples_become_nanoseconds_of_512_bytes_by_cell() -> None:
         {**mapping, "threads": 1, "depth": 8, "ns_per_512": [200.0, 100.0], "elapsed_per_512": [100.0, 50.0]},
         {**mapping, "threads": 2, "depth": 1, "ns_per_512": [20.0], "elapsed_per_512": [10.0]},
     ]
+
+
+def test_a_boot_is_a_sample() -> None:
+    def cell(variant: str, *samples: float) -> dict[str, object]:
+        return {"variant": variant, **{name: list(samples) for name in TIMES}}
+
+    boots = [[cell("raw", 3.0, 1.0, 2.0), cell("base", 5.0)], [cell("raw", 4.0)]]
+    assert by_boot(boots) == [cell("raw", 2.0, 4.0), cell("base", 5.0)]
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,16 @@ def test_the_price_of_a_sector() -> None:
     assert len(with_limit) > len(without)
 
 
+def test_two_device_mappers_are_compared() -> None:
+    names = {"raw": 20.0, "raw+dm": 20.0, "base": 200.0, "base+dm": 160.0, "series+dm": 100.0}
+    made = sector_results([of_sectors(name, [ns] * 6) for name, ns in names.items()])
+    [section] = sectors.sector_sections(made)
+    _, ratios, cores = section.tables
+    assert (ratios.columns, ratios.rows[0][2]) == (["", "base+dm", "series+dm"], "2.00 (2.00-2.00)")
+    assert (cores.columns, cores.rows[0][2]) == (["", "raw", "base"], "1.25 (1.25-1.25)")
+    assert not section.charts
+
+
 def test_the_default_path_against_the_flags() -> None:
     made = sector_results(
         [
