@@ -64,7 +64,7 @@ OF_SECTORS = (
 )
 
 # What make test runs of two kinds of proof, with the uppermost queue.
-SAMPLED = TARGETS["linux-7.3-units"]
+SAMPLED = TARGETS["linux-7.3-dm"]
 SAMPLES = {
     "rt": test_names(IN_TREE),
     "s390x": ["functional/aes_xts_is_that_of_openssl", "functional/units_same_in_one_call"],

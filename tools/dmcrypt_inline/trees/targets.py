@@ -342,6 +342,12 @@ LINUX_7_3_UNITS = replace(
     ),
     exceptions=("throttled_writer_stops_nobody",),
 )
+LINUX_7_3_DM = replace(
+    LINUX_7_3_UNITS,
+    name="linux-7.3-dm",
+    upstream="the tree of linux-7.3-units with its queue",
+    below="linux-7.3-units",
+)
 LINUX_6_12 = Target(
     name="linux-6.12",
     upstream="Linux 6.12, a long-term kernel",
@@ -479,7 +485,7 @@ TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
         *(LINUX_5_8, LINUX_7_3, LINUX_6_12, LINUX_6_1, CRYPTSETUP_2_3, CRYPTSETUP_2_8, DRACUT, SYSTEMD),
-        *(LINUX_7_3_BIOS, LINUX_7_3_SECTORS, LINUX_7_3_LIBRARY, LINUX_7_3_UNITS),
+        *(LINUX_7_3_BIOS, LINUX_7_3_SECTORS, LINUX_7_3_LIBRARY, LINUX_7_3_UNITS, LINUX_7_3_DM),
     )
 }
 
