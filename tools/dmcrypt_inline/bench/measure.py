@@ -1,19 +1,15 @@
 """make bench: measure all variants in one guest boot."""
 
-from __future__ import annotations
-
 import json
 import os
-import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ..common.errors import UserError
 from ..common.paths import TOOLS, build_dir
 from ..common.progress import say
 from ..guests.environment import environment, write_environment
@@ -21,7 +17,7 @@ from ..guests.guest import COUNTED, run_guest
 from ..guests.machine import Machine
 from ..guests.runs import new_run
 from . import inguest
-from .inguest import NVME, RAW, SERIAL, SIZE, VIRTIO
+from .inguest import NVME, SERIAL, SIZE, VIRTIO
 from .plans import Plan
 
 JOBS = TOOLS / "fio"
@@ -30,7 +26,6 @@ BOOT = 900.0  # seconds, at most, for a boot and for the start of Python
 FIO = 30.0  # seconds, at most, of a run of fio besides its samples; two are usual
 GROUPS = 6  # of jobs in a job file, at most
 SLOWER = {COUNTED: 4.0}  # by how much the limit grows where the guest's seconds are longer than the host's
-EACH, STEP = "each", r"patch-\d\d"  # VARIANT=each adds the queue's patches one by one, under names like STEP
 DISKS = {NVME: "nvme", VIRTIO: "virtio-blk-pci"}  # QEMU's names of the emulated disks
 
 
@@ -91,26 +86,6 @@ def measure(machine: Machine, plan: Plan, name: str) -> Path:
 def now() -> str:
     """The time, ISO 8601 with time zone, to the second."""
     return datetime.now(UTC).astimezone().isoformat(timespec="seconds")
-
-
-def variant_sources(given: Sequence[str]) -> tuple[dict[str, Path], bool]:
-    """Drivers' sources by variant from words NAME=PATH, and whether EACH was among the words.
-
-    Raises UserError for any other word, a name taken twice and a missing file.
-    """
-    found: dict[str, Path] = {}
-    for word in given:
-        name, equals, path = word.partition("=")
-        if word == EACH:
-            continue
-        if not (equals and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) and Path(path).suffix == ".c"):
-            raise UserError(f"VARIANT={word}: write NAME=path/to/dm-crypt.c, or {EACH}")
-        if name in found or name in ("base", "series", RAW) or re.fullmatch(STEP, name):
-            raise UserError(f"VARIANT={word}: the name {name} is taken")
-        if not Path(path).is_file():
-            raise UserError(f"VARIANT={word}: there is no file {path}")
-        found[name] = Path(path)
-    return found, EACH in given
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Build the kernels, modules and programs of guests, as the user asked."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,8 @@ from ..testing.mutants import Mutant
 from ..trees.series import Tree, snapshot
 from ..trees.targets import CRYPTSETUP, get_target
 from .request import Request
+
+NAME = re.compile(r"(?!(base|series|raw|patch-\d\d)$)[A-Za-z0-9][A-Za-z0-9._-]*")  # of a driver of the user's own
 
 
 def patched_cryptsetup(request: Request) -> Programs:
@@ -75,7 +78,15 @@ def variant_wanted(word: str) -> tuple[str, Path | None]:
     """A variant's name, and the driver's file unless the tree has it. Raises UserError for any other word."""
     if word in ("base", "series"):
         return word, None
-    name, _, path = word.rpartition("=")
-    if Path(path).suffix != ".c" or not Path(path).is_file():
+    name, _, path = (word if "=" in word else f"given={word}").rpartition("=")
+    if not NAME.fullmatch(name) or Path(path).suffix != ".c" or not Path(path).is_file():
         raise UserError(f"VARIANT={word}: not base, series or a file [NAME=]path/to/dm-crypt.c")
-    return name or "given", Path(path)
+    return name, Path(path)
+
+
+def drivers_wanted(words: Sequence[str]) -> dict[str, Path]:
+    """Drivers' files by variant. Raises UserError as `variant_wanted` does, and for a name taken twice."""
+    found = {name: path for name, path in map(variant_wanted, words) if path}
+    if len(found) < len(words):
+        raise UserError(f"VARIANT={' '.join(words)}: each needs a name of its own, which is not base or series")
+    return found

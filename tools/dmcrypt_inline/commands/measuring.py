@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..bench import sectors
-from ..bench.measure import measure, variant_sources
+from ..bench.measure import measure
 from ..bench.plans import get_plan
 from ..common.errors import UserError
 from ..common.gitrepo import git
@@ -18,11 +18,12 @@ from ..kernels.build import build_kernel, build_variant
 from ..kernels.build_programs import Programs
 from ..report import pages
 from ..trees.targets import MEASURED, stack_below, top_of_stack
-from .machines import make_machine, patched_cryptsetup, steps
+from .machines import drivers_wanted, make_machine, patched_cryptsetup, steps
 from .request import Request
 
 DEMO_SECONDS = 300.0  # for what the demonstration shows, which takes about 20 on 2 cores without KVM
 DEMO_ROUNDS = 5
+EACH = "each"  # VARIANT=each adds the queue's patches one by one
 
 
 def demo(request: Request) -> int:
@@ -61,7 +62,7 @@ def _show(machine: Machine, cryptsetup: Programs) -> None:
 
 def bench(request: Request, *, plan: str, rounds: int | None, variants: Sequence[str]) -> int:
     """Measure a plan in a guest. Returns 0: slow figures are no error."""
-    given, each = variant_sources(variants)
+    each, given = EACH in variants, drivers_wanted([word for word in variants if word != EACH])
     if request.accel == UNACCELERATED:
         return bench_sectors(request, plan, rounds, given, each)
     wanted = get_plan(plan, rounds)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dmcrypt_inline.bench.inguest import DISKS, MODES, NULL, SERIAL, SIZE
-from dmcrypt_inline.bench.measure import GROUPS, JOBS, emulated_disks, variant_sources
+from dmcrypt_inline.bench.measure import GROUPS, JOBS, emulated_disks
 from dmcrypt_inline.bench.plans import AES, PLANS, W1, get_plan
 from dmcrypt_inline.commands import cli
 from dmcrypt_inline.common.errors import UserError
@@ -48,22 +48,6 @@ def test_rounds_and_unknown_plans() -> None:
     assert get_plan("quick", 3).rounds == 3
     with pytest.raises(UserError, match="quick"):
         get_plan("w9", None)
-
-
-def test_variants_by_name(tmp_path: Path) -> None:
-    source = tmp_path / "released.c"
-    source.write_text("")
-    assert variant_sources([f"mine={source}", "each", f"b={source}"]) == ({"mine": source, "b": source}, True)
-    for word in (
-        "mine",
-        f"../x={source}",
-        "mine=/dev/null",
-        f"series={source}",
-        f"patch-03={source}",
-        "a=/nowhere/x.c",
-    ):
-        with pytest.raises(UserError):
-            variant_sources([word])
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,11 @@ def test_a_request_that_makes_no_sense_is_refused_before_any_work(arguments: lis
 
 
 @pytest.mark.parametrize(
-    ("word", "name"), [("base", "base"), ("{}", "given"), ("new={}", "new"), ("none", ""), ("{}x", ""), ("x={}.o", "")]
+    ("word", "name"),
+    [
+        *(("base", "base"), ("{}", "given"), ("new={}", "new")),
+        *((word, "") for word in ("none", "{}x", "x={}.o", "../x={}", "series={}", "patch-03={}", "x=/nowhere/x.c")),
+    ],
 )
 def test_variant_takes_a_driver(tmp_path: Path, word: str, name: str) -> None:
     source = tmp_path / "dm-crypt.c"
@@ -44,3 +48,12 @@ def test_variant_takes_a_driver(tmp_path: Path, word: str, name: str) -> None:
         return
     with pytest.raises(UserError):
         machines.variant_wanted(word.format(source))
+
+
+def test_each_driver_has_a_name_of_its_own(tmp_path: Path) -> None:
+    source = tmp_path / "dm-crypt.c"
+    source.touch()
+    assert machines.drivers_wanted([f"a={source}", f"b={source}"]) == {"a": source, "b": source}
+    for words in (["base"], [f"a={source}", f"a={source}"]):
+        with pytest.raises(UserError):
+            machines.drivers_wanted(words)
