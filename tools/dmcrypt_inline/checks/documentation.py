@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path, PurePosixPath
 
 from ..common import host
-from ..common.gitrepo import git
+from ..common.gitrepo import git, update_files, write_tree
 from ..common.progress import step
 from ..common.run import run
 from .checklist import Check, Failed, Queue, Skipped, fail_if, new_lines
@@ -26,7 +26,7 @@ def documentation_checks(queue: Queue) -> list[Check]:
     """The checks of the documentation that a kernel queue changes."""
     return [
         Check("kernel_doc_is_silent", lambda: _kernel_doc(queue), ("perl",)),
-        Check("documentation_builds_without_new_warnings", lambda: _sphinx(queue), ("make", "tar"), slow=True),
+        Check("documentation_builds_without_new_warnings", lambda: _sphinx(queue), ("make",), slow=True),
     ]
 
 
@@ -64,12 +64,9 @@ def _sphinx(queue: Queue) -> None:
 def _warnings(queue: Queue, commit: str, paths: list[str], env: Path) -> list[str]:
     """The build's warnings for the directories of `paths`, without line numbers."""
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
-        source, packed = Path(name) / "source", Path(name) / "source.tar"
-        source.mkdir()
-        tree, log = queue.applied().path, queue.log
-        present = git(tree, "ls-tree", "--name-only", commit, *READ, log=log).output.splitlines()
-        git(tree, "archive", "-o", packed, commit, *present, log=log)
-        run(["tar", "-xf", packed, "-C", source], log=log, timeout=120)
+        source, tree, log = Path(name), queue.applied().path, queue.log
+        listed = git(tree, "ls-tree", "-r", commit, "--", *READ, log=log).output.splitlines()
+        update_files(tree, write_tree(tree, listed, log), source, log)
         directories = sorted({_directory(source, path) for path in paths})
         argv: list[str | Path] = ["make", f"SPHINXBUILD={env / 'bin' / 'sphinx-build'}", "SPHINXOPTS="]
         argv += [f"SPHINXDIRS={' '.join(directories)}", "htmldocs"]
