@@ -56,11 +56,7 @@ def bars(panels: Mapping[str, Sequence[Bar]], unit: str) -> str:
     longest = max(map(len, panels.values()))
     made, axes = _panels(list(panels), height=0.7 + 0.24 * longest)
     for axis, found in zip(axes, panels.values()):
-        middles = [bar.value.median for bar in found]
-        errors = [
-            [bar.value.median - bar.value.low for bar in found],
-            [bar.value.high - bar.value.median for bar in found],
-        ]
+        middles, errors = _with_errors([bar.value for bar in found])
         places = range(len(found))
         axis.barh(places, middles, xerr=errors, color=[bar.colour for bar in found], ecolor="#333333", capsize=2)
         axis.set_yticks(places, [bar.label for bar in found])
@@ -97,11 +93,7 @@ def lines(panels: Mapping[str, Mapping[str, Mapping[float, Spread]]], across: st
     for axis, series in zip(axes, panels.values()):
         for number, (name, found) in enumerate(series.items()):
             places = sorted(found)
-            middles = [found[place].median for place in places]
-            errors = [
-                [found[place].median - found[place].low for place in places],
-                [found[place].high - found[place].median for place in places],
-            ]
+            middles, errors = _with_errors([found[place] for place in places])
             axis.errorbar(places, middles, yerr=errors, label=name, color=colour(number), marker="o", ms=4, capsize=2)
         axis.axhline(1, color=GREY, linewidth=1)
         axis.set_xscale("log", base=2)
@@ -114,6 +106,11 @@ def lines(panels: Mapping[str, Mapping[str, Mapping[float, Spread]]], across: st
         axis.set_ylabel(unit)
     made.legend(*axes[0].get_legend_handles_labels(), loc="outside lower left", ncols=len(COLOURS), fontsize=8)
     return _uri(made)
+
+
+def _with_errors(found: Sequence[Spread]) -> tuple[list[float], list[list[float]]]:
+    """The medians, and their distances from the quartiles as matplotlib takes them."""
+    return [it.median for it in found], [[it.median - it.low for it in found], [it.high - it.median for it in found]]
 
 
 def _panels(titles: Sequence[str], height: float) -> tuple[Figure, list[Axes]]:
