@@ -30,7 +30,8 @@ def environment(machine: Machine, accel: str, cryptsetup: Programs | None = None
         "cryptsetup": ("/sbin/cryptsetup", "--version"),
         "dmsetup": ("/sbin/dmsetup", "--version"),
     }
-    tools = {name: version(run(argv, log=log, timeout=60, check=False).output) for name, argv in versions.items()}
+    said = {name: run(argv, log=log, timeout=60, check=False).output for name, argv in versions.items()}
+    tools = {name: next(iter(re.findall(r"(?=\S).*\d\.\d.*", text)), "unknown") for name, text in said.items()}
     # virtme-ng takes most of a second to print its version.
     installed = host.python_env().glob("lib/python3*/site-packages/virtme_ng-*.dist-info")
     tools["virtme-ng"] = next((path.name.removesuffix(".dist-info") for path in installed), "unknown")
@@ -48,11 +49,6 @@ def environment(machine: Machine, accel: str, cryptsetup: Programs | None = None
         "cryptsetup_queue_hash": cryptsetup.queue_hash if cryptsetup else "",
         "tools": tools,
     }
-
-
-def version(output: str) -> str:
-    """The first line with a version in a program's output; "unknown" when there is none."""
-    return next((line.strip() for line in output.splitlines() if re.search(r"\d\.\d", line)), "unknown")
 
 
 def write_environment(path: Path, where: Mapping[str, object], content: Mapping[str, object]) -> Path:
