@@ -6,8 +6,6 @@ below fio/, and in skipped.json what this kernel cannot do. It is copied into th
 the standard library.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

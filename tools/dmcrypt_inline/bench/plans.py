@@ -5,8 +5,6 @@ W4 the access time reported in 2011, W5 the mixed load of a server reported in 2
 guest: devices of 64 MiB, samples of less than a second.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

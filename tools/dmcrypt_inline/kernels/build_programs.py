@@ -3,8 +3,6 @@
 Installed programs contain their own path, so a build cannot be renamed: a stamp, written last, marks a complete one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shutil

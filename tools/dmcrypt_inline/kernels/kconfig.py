@@ -1,7 +1,5 @@
 """Kernel configuration: fragments over allnoconfig, merged and checked by the kernel's own merge_config.sh."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path
