@@ -25,9 +25,7 @@ class Spread:
 
 
 def spread(samples: Sequence[float]) -> Spread:
-    """Median and quartiles; of a single sample, that sample three times. Raises ValueError for none."""
-    if not samples:
-        raise ValueError("no samples")
+    """Median and quartiles; of a single sample, that sample three times."""
     if len(samples) == 1:
         return Spread(samples[0], samples[0], samples[0])
     low, median, high = statistics.quantiles(samples, n=4, method="inclusive")

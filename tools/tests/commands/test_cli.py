@@ -145,14 +145,6 @@ def test_the_list_has_what_options_take(capsys: pytest.CaptureFixture[str]) -> N
     assert {"secure_boot"} <= listed
 
 
-def test_an_interrupt_has_a_status_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object, **__: object) -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setitem(cli.STAGES, "tree", cli.Stage(interrupted, "a test"))
-    assert cli.main(["tree"]) == 130
-
-
 def test_a_reader_that_ends_early_is_no_traceback() -> None:
     with subprocess.Popen(
         [sys.executable, "dmcrypt-inline", "list"], cwd=TOOLS, stdout=subprocess.PIPE, stderr=subprocess.PIPE

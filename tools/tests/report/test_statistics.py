@@ -6,8 +6,6 @@ from dmcrypt_inline.report.statistics import Comparison, Spread, compare, median
 def test_spread() -> None:
     assert spread([3.0]) == Spread(3.0, 3.0, 3.0)
     assert spread([5.0, 1.0, 4.0, 2.0, 3.0]) == Spread(3.0, 2.0, 4.0)
-    with pytest.raises(ValueError, match="no samples"):
-        spread([])
 
 
 def test_the_interval_of_a_median_is_that_of_the_sign_test() -> None:
