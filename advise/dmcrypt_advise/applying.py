@@ -93,19 +93,17 @@ def _change(system: System, found: MappingFacts, new: OptionState, flags: frozen
             raise
         if status != 0:
             raise AdviseError(f"cryptsetup ended with exit status {status}; {remaining}")
-    _check(system, name, new)
+    facts = looking.look(system)
+    found, _ = judge.find_mapping(facts, name)
+    seen, forced = (
+        planning.current_state(found),
+        judge.forced_flags(found, facts),
+    )  # flags that the kernel sets by itself
+    if (seen.active - forced, seen.header) != (new.active - forced, new.header):
+        raise AdviseError(f"{name}: wrong result: wanted {_summary(new)}; found {_summary(seen)}")
     user.say(f"{name}: done: {_summary(new)}")
     for step in steps:
         user.say(f"by hand, for the next boot:\n{step}")
-
-
-def _check(system: System, name: str, wanted: OptionState) -> None:
-    """Read table and header again. Flags that the kernel sets by itself do not count."""
-    facts = looking.look(system)
-    found, _ = judge.find_mapping(facts, name)
-    seen, forced = planning.current_state(found), judge.forced_flags(found, facts)
-    if (seen.active - forced, seen.header) != (wanted.active - forced, wanted.header):
-        raise AdviseError(f"{name}: wrong result: wanted {_summary(wanted)}; found {_summary(seen)}")
 
 
 def _summary(state: OptionState) -> str:

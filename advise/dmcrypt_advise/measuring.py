@@ -38,6 +38,7 @@ RAW, DEFAULT, BOTH = "raw", "default", "both"
 VARIANTS: dict[str, tuple[str, ...]] = {DEFAULT: (), READ: (READ,), WRITE: (WRITE,), BOTH: FLAGS}
 COLUMNS = {READ: "no_read", WRITE: "no_write", BOTH: "both flags"}
 CPUS = "/sys/devices/system/cpu"
+UNITS = {"rate": "MiB/s", "tail": "99th percentile of a request in µs", "cpu": "CPU seconds per GiB"}  # of a Sample
 CLEAR = 2  # loads with a difference that decide: a single one of 12 may be noise
 WIDE = 0.3  # intervals that show other work on the machine, as a share of the ratio
 INTRODUCTION = """\
@@ -81,7 +82,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Sample:
-    """`rate` in MiB/s, 99th percentile (`tail`) of a request in µs, CPU seconds of the machine per GiB."""
+    """One measurement, in UNITS; `cpu` is the time of the complete machine."""
 
     rate: float
     tail: float
@@ -354,17 +355,18 @@ def document(facts: Facts, found: MappingFacts, results: Mapping[Load, Rounds], 
         "disks": [asdict(disk) for disk in found.disks],
         "rounds": ROUNDS,
         "results": [
-            {**asdict(load), "variants": {variant: _figures(some) for variant, some in rounds.items()}}
+            {
+                **asdict(load),
+                "variants": {
+                    variant: {name: [float(f"{getattr(it, name):.4g}") for it in some] for name in UNITS}
+                    for variant, some in rounds.items()
+                },
+            }
             for load, rounds in results.items()
         ],
-        "units": {"rate": "MiB/s", "tail": "99th percentile of a request in µs", "cpu": "CPU seconds per GiB"},
+        "units": UNITS,
         "verdict": sentence,
     }
-
-
-def _figures(samples: Sequence[Sample]) -> dict[str, list[float]]:
-    """Each figure of the samples, round by round, with four digits."""
-    return {name: [float(f"{getattr(it, name):.4g}") for it in samples] for name in ("rate", "tail", "cpu")}
 
 
 def save(measured: Mapping[str, object], directory: Path) -> Path:

@@ -110,7 +110,10 @@ def replay(text: str) -> Facts:
 
 def recording(system: System, people: Collection[str]) -> str:
     """Everything that `system` has read, as text. `people`: the names of hosts and users, which are replaced."""
-    sections = {head: _reduced(head, text) for head, text in sorted(system.seen.items())}
+    sections = {
+        head: next((reduce(text) for start, reduce in REDUCTIONS.items() if re.search(start, head)), text)
+        for head, text in sorted(system.seen.items())
+    }
     files = [head.split(" ")[1] if head.startswith("cpio ") else head for head in sections]
     for head in [head for head in sections if head.endswith("/")]:
         if any(file != head and f"{file}/".startswith(head) for file in files):
@@ -123,41 +126,17 @@ def recording(system: System, people: Collection[str]) -> str:
     return INTRODUCTION + _replaced("".join(texts), {name for name in people if name.lower() not in public})
 
 
-def _reduced(head: str, text: str) -> str:
-    """The lines and words of a file or of an output that the program uses."""
-    return next((reduce(text) for start, reduce in REDUCTIONS.items() if re.search(start, head)), text)
-
-
-def _words(text: str) -> str:
-    return " ".join(word for word in text.split() if WORDS.match(word))
-
-
 def _crypttab(text: str) -> str:
+    """The lines without comments, and without keys that are no file: the argument of a keyscript may be a secret."""
     lines = parse_crypttab(text)
-    return "\n".join(f"{it.name} {it.source} {_without_secret(it.key)} {','.join(it.options)}" for it in lines)
-
-
-def _without_secret(key: str) -> str:
-    """The key of a line of crypttab, if it is a file: the argument of a keyscript may be a secret."""
-    return key if key.startswith("/") or key in ("none", "-") else "key"
-
-
-def _entry(text: str) -> str:
-    return "\n".join(re.findall(r"^(?:version|linux|initrd)[ \t].*", text, re.MULTILINE))
+    keys = [it.key if it.key.startswith("/") or it.key in ("none", "-") else "key" for it in lines]
+    return "\n".join(f"{it.name} {it.source} {key} {','.join(it.options)}" for it, key in zip(lines, keys, strict=True))
 
 
 def _mounts(text: str) -> str:
     lines = (line.split() for line in text.splitlines())
     kept = (fields for fields in lines if fields[0].startswith("/dev/") or fields[2:3] == ["zfs"])
     return "\n".join(" ".join([*fields[:3], "rw 0 0"]) for fields in kept)
-
-
-def _version(text: str) -> str:
-    return re.sub(r"\([^()\s]+@[^()\s]+\)", "(builder@example)", text, count=1)
-
-
-def _dump(text: str) -> str:
-    return "\n".join(line for line in text.splitlines() if DUMP_LINES.search(line))
 
 
 def _table(text: str) -> str:
@@ -167,12 +146,12 @@ def _table(text: str) -> str:
 
 # What a recording keeps of a file or an output, by its head.
 REDUCTIONS: dict[str, Callable[[str], str]] = {
-    r"/proc/cmdline$|/cmdline\.d/": _words,
-    r"/loader/entries/": _entry,
+    r"/proc/cmdline$|/cmdline\.d/": lambda text: " ".join(filter(WORDS.match, text.split())),
+    r"/loader/entries/": lambda text: "\n".join(re.findall(r"^(?:version|linux|initrd)[ \t].*", text, re.MULTILINE)),
     r"/crypttab(\.initramfs)?$": _crypttab,
     r"^/proc/self/mounts$": _mounts,
-    r"^/proc/version$": _version,
-    r"^\$ cryptsetup luksDump": _dump,
+    r"^/proc/version$": lambda text: re.sub(r"\([^()\s]+@[^()\s]+\)", "(builder@example)", text, count=1),
+    r"^\$ cryptsetup luksDump": lambda text: "\n".join(filter(DUMP_LINES.search, text.splitlines())),
     r"^\$ dmsetup table": _table,
 }
 
