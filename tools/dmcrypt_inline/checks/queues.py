@@ -67,14 +67,11 @@ def _spelling(queue: Queue, env: Path) -> None:
     """Run codespell over the cover letter, the patches' messages and the lines that they add."""
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
         for file in (*queue.patches(), *([queue.target.cover] if queue.target.cover.is_file() else [])):
-            (Path(name) / file.name).write_text(_without_quotes(file.read_text()))
+            text, _, diffs = file.read_text().partition("\ndiff --git ")
+            # The context and the removed lines quote the tree.
+            lines = (line if line.startswith("+") else "\n" for line in diffs.splitlines(keepends=True))
+            (Path(name) / file.name).write_text(f"{text}\n{''.join(lines)}")
         succeeds([*codespell(env / "bin"), "."], queue.log, Path(name))
-
-
-def _without_quotes(patch: str) -> str:
-    """A patch in which the context and the removed lines, which quote the tree, are empty."""
-    text, _, diffs = patch.partition("\ndiff --git ")
-    return f"{text}\n" + "".join(line if line.startswith("+") else "\n" for line in diffs.splitlines(keepends=True))
 
 
 def _index_lines(queue: Queue) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from ..common.counts import Counts
 from ..common.errors import UserError
@@ -59,18 +58,11 @@ def store(
 def earlier_outcomes(place: Path, stage: str, settings: Mapping[str, object]) -> Earlier:
     """The newest verdict and duration of each test, from the kept runs with the same settings."""
     found: dict[str, tuple[str, float]] = {}
-    for content in reversed(_contents(place, stage)):
-        if content["settings"] == settings:
-            found |= {each["name"]: (each["verdict"], each["seconds"]) for each in content["results"]}
-    return found
-
-
-def _contents(place: Path, stage: str) -> list[dict[str, Any]]:
-    """The results files of the kept runs, the newest first. An interrupted run has none."""
-    found = []
-    for run in kept_runs(place, stage):
-        with suppress(OSError, ValueError):
-            found.append(json.loads((run / RESULTS).read_text()))
+    for run in reversed(kept_runs(place, stage)):
+        with suppress(OSError, ValueError):  # an interrupted run has no results
+            content = json.loads((run / RESULTS).read_text())
+            if content["settings"] == settings:
+                found |= {each["name"]: (each["verdict"], each["seconds"]) for each in content["results"]}
     return found
 
 

@@ -43,8 +43,9 @@ def apply_queue(variable: str, own: Path, named: Target | None) -> list[str]:
             if done.returncode == 0 and made:
                 skipped = f"  {len(made)} of {len(patches)} patches; the tree has the others already"
                 return [*_branch(own, target, made[0]), *([skipped] if len(made) < len(patches) else [])]
-        why = done.transcript if done.returncode else "the tree has all of its patches already"
-        problems += [f"  {target.name}:", *(f"    {line}" for line in _reason(why))]
+        why = done.transcript.splitlines() if done.returncode else ["the tree has all of its patches already"]
+        errors = [line for line in why if line.startswith(("error: ", "Patch failed", "CONFLICT"))]
+        problems += [f"  {target.name}:", *(f"    {line}" for line in errors or why)]
     raise UserError(
         f"no queue applies to {variable}={own}, and nothing has changed there\n"
         + "\n".join(problems)
@@ -118,8 +119,3 @@ def _branch(own: Path, target: Target, tip: str) -> list[str]:
         name = f"dmcrypt-inline-{target.name}-{number}"
     _git(own, "branch", name, tip)
     return [f"the patches of {target.name} are on the new branch {name}", f"  to go there: git -C {own} switch {name}"]
-
-
-def _reason(said: str) -> list[str]:
-    lines = [line for line in said.splitlines() if line.startswith(("error: ", "Patch failed", "CONFLICT"))]
-    return lines or said.splitlines()
