@@ -6,8 +6,9 @@ import pytest
 from small import MISSPELLED, PATCH, applied, findings, findings_of, git, git_tree, make_target
 
 from dmcrypt_inline.checks import posting, queues
-from dmcrypt_inline.checks.checklist import Queue, Skipped, run_checks
+from dmcrypt_inline.checks.checklist import Check, Failed, Queue, Skipped, run_checks
 from dmcrypt_inline.common.counts import Counts
+from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.testing import mutants
 from dmcrypt_inline.testing.files import kselftests
 from dmcrypt_inline.trees.base import prepare_base
@@ -99,3 +100,18 @@ def test_mails_that_git_am_applies_otherwise_fail(queue: Queue, target: Target) 
     head = git(tree.path, "rev-parse", "HEAD").strip()
     other = replace(tree, series=head, commits=(head,))
     assert findings(lambda: posting._patch_mails(replace(queue, apply=lambda: other)))
+
+
+def raises(error: Exception) -> Check:
+    def call() -> None:
+        raise error
+
+    return Check(str(error), call, slow=True)
+
+
+def test_each_result_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    checks = [Check("a", lambda: None), *map(raises, (Failed("b\nc"), UserError("d"), Skipped("e")))]
+    assert run_checks(checks) == Counts(passed=1, failed=2, skipped=1)
+    assert "    b\n    c\n" in capsys.readouterr().out
+    assert run_checks(checks, quick=True) == Counts(passed=1, failed=0, skipped=0)
+    assert run_checks([Check("a", lambda: None, needs=("no-such-program",))]) == Counts(0, 1, 0)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import git, repository, write_files
+from small import SOURCE, findings_of, git, make_queue, repository, write_files
 
 from dmcrypt_inline.checks import programs
 from dmcrypt_inline.checks.checklist import Failed, Queue
@@ -12,7 +12,7 @@ from dmcrypt_inline.common.run import CommandError
 from dmcrypt_inline.kernels import build_programs as stage
 from dmcrypt_inline.trees.base import prepare_base
 from dmcrypt_inline.trees.series import Tree, apply_series
-from dmcrypt_inline.trees.targets import TOOL, Build, Package, Target
+from dmcrypt_inline.trees.targets import TOOL, Build, OwnTest, Package, Target
 
 CONFIGURE = """\
 #!/bin/sh
@@ -147,3 +147,27 @@ def test_a_patch_that_adds_a_warning_or_breaks_the_build_fails(
 ) -> None:
     with pytest.raises(Failed, match=expected):
         programs._each_builds(queue(tree(tmp_path, main, old)))
+
+
+@pytest.mark.parametrize(
+    ("script", "finding"),
+    [
+        (f'grep 22 {SOURCE} && touch "$TESTDIR/written"', ""),
+        (f"grep 23 {SOURCE}", "its test fails"),
+        (f"grep version {SOURCE}", "its test passes without the patch"),
+    ],
+)
+def test_the_own_test_of_a_patch_is_judged(tmp_path: Path, script: str, finding: str) -> None:
+    queue = make_queue(tmp_path)
+    tree = queue.applied()
+    write_files(tree.path, {"test/run.sh": f"{script}\n"})
+    git(tree.path, "add", "-A")
+    git(tree.path, "commit", "-q", "--amend", "--no-edit")
+    head = git(tree.path, "rev-parse", "HEAD").strip()
+    target = replace(queue.target, own_test=OwnTest(("sh", "test/run.sh"), "test"))
+    made = replace(tree, series=head, commits=(head,))
+    found = findings_of(
+        "each_patch_passes_its_test_that_fails_without_it",
+        programs.program_checks(replace(queue, target=target, apply=lambda: made)),
+    )
+    assert (finding in found) if finding else not found
