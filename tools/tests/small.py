@@ -4,6 +4,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dmcrypt_inline.checks.checklist import Check, Failed, Queue
 from dmcrypt_inline.common.gitrepo import IDENTITY, ISOLATED
@@ -60,26 +61,21 @@ def repository(place: Path, tag: str | None) -> Path:
     return place
 
 
-def make_target(place: Path) -> Target:
-    """A target whose queue lies in `place` and changes BEFORE to AFTER in one patch."""
-    work = git_tree(place / "work", None)
-    source = work / SOURCE
-    blob = git(work, "hash-object", SOURCE)
-    source.write_text(AFTER)
+def make_target(
+    place: Path, files: Mapping[str, str] | None = None, changed: Mapping[str, str] | None = None, **fields: Any
+) -> Target:
+    """A target whose queue lies in `place` and changes files (default: BEFORE to AFTER) in one patch."""
+    work = repository(write_files(place / "work", files) if files else kernel_tree(place / "work"), "v0.1")
+    changed = changed or {SOURCE: AFTER}
+    blobs = {path: git(work, "hash-object", path)[:12] for path in changed}
+    write_files(work, changed)
     git(work, "commit", "-q", "-a", "-m", "dm crypt: bump the version\n\nBecause.")
     (place / "patches").mkdir()
     git(work, "format-patch", "-q", "-1", "--abbrev=12", "--no-signature", "-o", str(place / "patches"))
     (place / "series").write_text(f"{PATCH}\n")
-    blobs = {SOURCE: blob[:12]}
-    return Target(
-        name="small",
-        upstream="a test",
-        tag="v0.1",
-        package=Package("small", "small-security", "0.1-1"),
-        blobs=blobs,
-        directory=place,
-        fragments={"fast": ()},
-    )
+    package = Package("small", "small-security", "0.1-1")
+    made = Target("small", "a test", "v0.1", package, blobs, directory=place, fragments={"fast": ()})
+    return replace(made, **fields)
 
 
 def make_queue(place: Path) -> Queue:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small import SOURCE, findings_of, git, make_queue, repository, write_files
+from small import PATCH, SOURCE, findings_of, git, make_queue, make_target, write_files
 
 from dmcrypt_inline.checks import programs
 from dmcrypt_inline.checks.checklist import Failed, Queue
@@ -12,7 +12,7 @@ from dmcrypt_inline.common.run import CommandError
 from dmcrypt_inline.kernels import build_programs as stage
 from dmcrypt_inline.trees.base import prepare_base
 from dmcrypt_inline.trees.series import Tree, apply_series
-from dmcrypt_inline.trees.targets import TOOL, Build, OwnTest, Package, Target
+from dmcrypt_inline.trees.targets import TOOL, Build, OwnTest
 
 CONFIGURE = """\
 #!/bin/sh
@@ -54,34 +54,19 @@ FILES = {
 }
 
 
+BUILD = Build(
+    packages="cryptsetup",
+    configure=(("sh", "./autogen.sh"), ("sh", "./configure", "--prefix={prefix}", "CFLAGS={cflags}")),
+    make=(("make", "all"), ("make", "check", "TESTS=")),
+    program="installed/sbin/cryptsetup",
+    install=(("make", "install", "DESTDIR="),),
+)
+
+
 def tree(place: Path, main: str, old: str = OLD) -> Tree:
     """A queue of one patch, applied: it makes main.c `main` and old.c `old`."""
-    work = write_files(place / "work", FILES)
-    (work / "configure").chmod(0o755)
-    repository(work, "v2.3.3")
-    (work / "main.c").write_text(main)
-    (work / "old.c").write_text(old)
-    git(work, "commit", "-q", "-a", "-m", "Change it\n\nBecause.")
-    queue = place / "queue"
-    git(work, "format-patch", "-q", "-1", "--no-signature", "-o", str(queue))
-    (queue / "series").write_text("0001-Change-it.patch\n")
-    target = Target(
-        name="small",
-        upstream="a test",
-        tag="v2.3.3",
-        package=Package("small", "small", "1"),
-        kind=TOOL,
-        directory=queue,
-        blobs={"main.c": git(work, "rev-parse", "v2.3.3:main.c").strip()},
-        build=Build(
-            packages="cryptsetup",
-            configure=(("sh", "./autogen.sh"), ("./configure", "--prefix={prefix}", "CFLAGS={cflags}")),
-            make=(("make", "all"), ("make", "check", "TESTS=")),
-            program="installed/sbin/cryptsetup",
-            install=(("make", "install", "DESTDIR="),),
-        ),
-    )
-    return apply_series(target, prepare_base(target, work))
+    target = make_target(place, FILES, {"main.c": main, "old.c": old}, kind=TOOL, build=BUILD)
+    return apply_series(target, prepare_base(target, place / "work"))
 
 
 CHANGED = MAIN.replace("2.3.3", "2.3.4")
@@ -135,10 +120,10 @@ def test_only_what_a_patch_changes_is_compiled_again(tmp_path: Path) -> None:
         (
             CHANGED.replace("\treturn", "\tint x;\n\treturn"),
             OLD,
-            r"0001-Change-it\.patch: main\.c: warning: unused variable",
+            rf"{PATCH}: main\.c: warning: unused variable",
         ),
-        (CHANGED, OLD + OLD.replace("old", "older"), r"0001-Change-it\.patch: old\.c: warning: unused parameter"),
-        (CHANGED.replace("0;", "nothing;"), OLD, r"0001-Change-it\.patch: it does not build"),
+        (CHANGED, OLD + OLD.replace("old", "older"), rf"{PATCH}: old\.c: warning: unused parameter"),
+        (CHANGED.replace("0;", "nothing;"), OLD, rf"{PATCH}: it does not build"),
     ],
     ids=["new warning", "old warning again", "broken"],
 )
