@@ -14,25 +14,12 @@ DESCRIPTION="whichever allocation of an operation fails, nothing leaks, hangs, o
 . "$(dirname "$0")/common.sh"
 
 WARNINGS=${WARNINGS/ODEBUG/ODEBUG: [^O]} # all but "Out of memory"
-LEAKS=$DEBUGFS/kmemleak
-
-# Let fail-nth choose among all allocations.
-all_may_fail() {
-	local knobs
-
-	for knobs in $DEBUGFS/failslab $DEBUGFS/fail_page_alloc; do
-		echo 0 >"$knobs/verbose" && echo N >"$knobs/ignore-gfp-wait" || broken "cannot set $knobs"
-		[ ! -e "$knobs/min-order" ] ||
-			{ echo 0 >"$knobs/min-order" && echo N >"$knobs/ignore-gfp-highmem"; } ||
-			broken "cannot set $knobs"
-	done
-}
 
 # each_allocation_fails MODE CIPHER [OPTIONAL ARGUMENT]...
 each_allocation_fails() {
 	local mode=$1 said
 
-	echo clear >"$LEAKS"
+	forget_leaks
 	# The disk completes in the task that submits.
 	null_disk irqmode=0
 	[[ $2 != *gcm* ]] || tags_over 28
@@ -41,16 +28,16 @@ each_allocation_fails() {
 	want "status of fail_nth.py" 0 $?
 	diag "$said"
 	undo
-	# kmemleak reports a block when it was unreferenced twice, and is some seconds old.
-	{ echo scan >"$LEAKS" && sleep 6 && echo scan >"$LEAKS"; } || broken "kmemleak has turned itself off"
-	want "kmemleak" "" "$(grep -A 12 '^unreferenced' "$LEAKS" | grep -m 3 -E 'crypt')"
+	no_leaks
 }
 
 requires debugfs python3 target:integrity modes
-{ echo stack=on >"$LEAKS"; } 2>/dev/null || skip "needs CONFIG_DEBUG_KMEMLEAK, and kmemleak=on"
+needs_kmemleak
 [ -e /proc/self/fail-nth ] && [ -d $DEBUGFS/failslab ] && [ -d $DEBUGFS/fail_page_alloc ] ||
 	skip "needs CONFIG_FAILSLAB and CONFIG_FAIL_PAGE_ALLOC"
-all_may_fail
+for injector in failslab fail_page_alloc; do # fail-nth chooses among all allocations
+	inject $DEBUGFS/$injector
+done
 
 for mode in "${MODES[@]}"; do
 	CASES+=("each_allocation_fails $mode aes-xts-plain64")

@@ -13,17 +13,13 @@ PATIENCE=20 # s without a completion
 
 # no_io_fails MODE [TEMPLATE]: 2 jobs of 32 requests of 16 sectors each; TEMPLATE is for the hash.
 no_io_fails() {
-	local load cipher=${CIPHERS[async-xts]#capi:} hash=${2:+$2(}$hmac${2:+)}
+	local cipher=${CIPHERS[async-xts]#capi:} hash=${2:+$2(}$hmac${2:+)}
 
 	null_disk size=64 completion_nsec=20000
 	tags_over 32 4096
 	crypt tagged "capi:authenc($hash,${cipher%-*})-plain64" ${FLAGS[$1]} integrity:32:aead sector_size:4096
-	verified_io "$1" "$MAPPED" --rw=randwrite --bs=64k --iodepth=32 --numjobs=2 --size=4M \
-		--offset_increment=16M &
-	load=$!
-	ends $load "$MAPPED" $PATIENCE || hang "I/O of $MAPPED hangs"
-	wait $load
-	want "status of the verified I/O" 0 $?
+	going_io $PATIENCE "$1" "$MAPPED" --rw=randwrite --bs=64k --iodepth=32 --numjobs=2 --size=4M \
+		--offset_increment=16M
 }
 
 requires fio target:integrity modes async

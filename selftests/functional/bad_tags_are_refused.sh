@@ -15,7 +15,6 @@ DESCRIPTION="dm-crypt refuses, logs and audits sectors with wrong tags, in softi
 
 FAR=512 # a sector
 ARGUMENTS=(integrity:28:aead sector_size:4096)
-RATELIMIT=/proc/sys/kernel/printk_ratelimit
 
 # refused MODE IRQMODE CIPHER: another key writes the tags of the second 4k, and of numbers FAR and
 # FAR + 2. A synchronous cipher ends at the first one of a read.
@@ -42,12 +41,13 @@ refused() {
 		want "difference of the data from sector ${sector/ / on, }" "" "$(read_at 4k $sector |
 			cmp - <(dd if="$DATA" bs=4k skip="${sector% *}" count="${sector#* }" status=none) 2>&1)"
 	done
-	want "message" success "$(outcome soon logged)"
+	# Messages come after the read, audit records from a thread.
+	want "message" success "$(outcome soon 3 logged)"
 	if log_since "$start_mark" | grep -q "audit: .*module=crypt op=ctr"; then
 		sectors=("$((FAR * 8))" 8)
 		[[ $3 != async-* ]] || sectors=("$((FAR * 8))" "$((FAR * 8 + 16))" 8)
 		records=$(printf "dev=$(numbers_of "$DEVICE") sector=%s\n" "${sectors[@]}")
-		soon audited "$records"
+		soon 3 audited "$records"
 		want "audit records" "$records" "$(audited)"
 	fi
 }
@@ -64,17 +64,6 @@ audited() {
 	[ $# -eq 0 ] || [ "$found" = "$1" ]
 }
 
-# soon COMMAND...: within two seconds. Messages come after the read, audit records from a thread.
-soon() {
-	local try
-
-	for ((try = 0; try < 20; try++)); do
-		"$@" && return
-		sleep 0.1
-	done
-	return 1
-}
-
 # read_at SIZE SKIP COUNT
 read_at() { dd if="$MAPPED" bs="$1" skip="$2" count="$3" iflag=direct status=none; }
 
@@ -86,8 +75,7 @@ read_refused() {
 
 requires cmp dd rev python3 target:integrity modes async
 EILSEQ=$(strerror EILSEQ)
-defer sh -c "echo $(cat $RATELIMIT) >$RATELIMIT"
-echo 0 >$RATELIMIT
+for_now /proc/sys/kernel/printk_ratelimit 0
 
 for mode in "${MODES[@]}"; do
 	for irqmode in 0 1 2; do

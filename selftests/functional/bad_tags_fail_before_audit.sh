@@ -14,7 +14,6 @@ DESCRIPTION="a read of a sector with a wrong tag fails before its audit record i
 READS=8    # more than the queue of audit holds here
 MANY=400   # more than dm-crypt keeps
 ARGUMENTS=(integrity:28:aead sector_size:4096)
-RATELIMIT=/proc/sys/kernel/printk_ratelimit
 
 # audit_set MASK PID LIMIT: change the audit subsystem; with a PID, become a daemon that reads nothing.
 audit_set() {
@@ -55,7 +54,7 @@ forged() {
 	undo_last
 	crypt right "$2" ${FLAGS[$1]} "${ARGUMENTS[@]}"
 	refused_reads 1
-	soon records_are 1 || fail "no audit record of a wrong tag"
+	soon 20 records_are 1 || fail "no audit record of a wrong tag"
 }
 
 # refused_reads COUNT: read the first sectors one after the other.
@@ -91,16 +90,6 @@ dropped() {
 
 records_are() { [ $(($(records) + $(dropped))) -eq "$1" ]; }
 
-# soon COMMAND...: within twenty seconds.
-soon() {
-	local end=$((SECONDS + 20))
-
-	until "$@"; do
-		[ $SECONDS -lt $end ] || return 1
-		sleep 0.1
-	done
-}
-
 # fails_before_its_record MODE CIPHER: a read has failed, and its record still waits.
 fails_before_its_record() {
 	local reads=1 waits=no
@@ -114,7 +103,7 @@ fails_before_its_record() {
 	done
 	want "a record waits after the reads" yes $waits
 	undo_last # no daemon: records go to the log
-	soon records_are $reads
+	soon 20 records_are $reads
 	want "records" $reads "$(records)"
 }
 
@@ -124,7 +113,7 @@ dropped_records_are_counted() {
 	deaf_daemon
 	refused_reads $MANY
 	undo_last
-	soon records_are $((MANY + 1))
+	soon 20 records_are $((MANY + 1))
 	diag "$(records) records, $(dropped) dropped"
 	want "records, with those that were dropped" $((MANY + 1)) $(($(records) + $(dropped)))
 	want "the log has a number of dropped records" yes "$([ "$(dropped)" -gt 0 ] && echo yes || echo no)"
@@ -135,8 +124,7 @@ zgrep -qs ^CONFIG_DM_AUDIT=y /proc/config.gz || grep -qs ^CONFIG_DM_AUDIT=y "/bo
 	skip "needs CONFIG_DM_AUDIT"
 requires dd rev python3 target:integrity modes async
 ! pidof auditd >/dev/null || skip "an audit daemon runs"
-defer sh -c "echo $(cat $RATELIMIT) >$RATELIMIT"
-echo 0 >$RATELIMIT
+for_now /proc/sys/kernel/printk_ratelimit 0
 
 for mode in "${MODES[@]}"; do
 	CASES+=("fails_before_its_record $mode capi:gcm(aes)-random" "fails_before_its_record $mode async-gcm")

@@ -171,6 +171,53 @@ control_group() {
 	defer rmdir "$GROUP"
 }
 
+# soon SECONDS COMMAND...: repeat the command until it succeeds, no longer than that.
+soon() {
+	local end=$((SECONDS + $1))
+
+	until "${@:2}"; do
+		[ $SECONDS -lt $end ] || return 1
+		sleep 0.1
+	done
+}
+
+# for_now FILE VALUE: write it to a file of the kernel, until the end.
+for_now() {
+	defer sh -c "echo $(cat "$1") >$1"
+	echo "$2" >"$1" || broken "cannot set $1"
+}
+
+# inject KNOBS [NAME=VALUE]...: set up failures, of allocations of all kinds if they are of allocations. They end
+# with the test case.
+inject() {
+	local knobs=$1 attribute
+
+	shift
+	defer sh -c "echo 0 >$knobs/probability"
+	[ ! -e "$knobs/ignore-gfp-wait" ] || set -- ignore-gfp-wait=N "$@"
+	[ ! -e "$knobs/min-order" ] || set -- min-order=0 ignore-gfp-highmem=N "$@"
+	for attribute in task-filter=N verbose=0 interval=1 "$@"; do
+		echo "${attribute#*=}" >"$knobs/${attribute%%=*}" || broken "cannot set $attribute in $knobs"
+	done
+}
+
+# needs_kmemleak, forget_leaks, no_leaks: skip without it; forget what it has found; want no leak since then.
+needs_kmemleak() {
+	{ mountpoint -q $DEBUGFS || mount -t debugfs none $DEBUGFS; } 2>/dev/null
+	# This is the default, but an error where kmemleak is off.
+	{ echo stack=on >$DEBUGFS/kmemleak; } 2>/dev/null || skip "needs CONFIG_DEBUG_KMEMLEAK, and kmemleak=on"
+}
+
+forget_leaks() { echo clear >$DEBUGFS/kmemleak; }
+
+no_leaks() {
+	local leaks=$DEBUGFS/kmemleak
+
+	# kmemleak reports a block when it was unreferenced twice, and is some seconds old.
+	{ echo scan >$leaks && sleep 6 && echo scan >$leaks; } || broken "kmemleak has turned itself off"
+	want "kmemleak" "" "$(grep -A 12 '^unreferenced' $leaks | grep -m 3 -E 'crypt')"
+}
+
 # below NAME TARGET ARGUMENTS: a mapping of all of $DEVICE. Sets $DEVICE.
 below() { device "$1" "0 $(sectors_of "$DEVICE") ${*:2}"; }
 

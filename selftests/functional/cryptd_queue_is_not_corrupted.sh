@@ -14,16 +14,10 @@ PATIENCE=20 # seconds
 
 # nothing_is_lost IRQMODE: inline writes enqueue in their tasks, inline reads in softirq.
 nothing_is_lost() {
-	local load
-
 	null_disk size=32 "irqmode=$1" completion_nsec=5000 hw_queue_depth=128
 	crypt shared async-xts ${FLAGS[both]}
-	verified_io shared "$MAPPED" --rw=randrw --bs=4k --iodepth=32 --numjobs=4 --size=8M \
-		--offset_increment=8M --cpus_allowed=0 --time_based "--runtime=$(full_or_quick 60 8)" &
-	load=$!
-	ends $load "$MAPPED" $PATIENCE || hang "no request completed for $PATIENCE s"
-	wait $load
-	want "status of the verified I/O" 0 $?
+	going_io $PATIENCE shared "$MAPPED" --rw=randrw --bs=4k --iodepth=32 --numjobs=4 --size=8M \
+		--offset_increment=8M --cpus_allowed=0 --time_based "--runtime=$(full_or_quick 60 8)"
 }
 
 requires fio flags async

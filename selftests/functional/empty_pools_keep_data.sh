@@ -18,26 +18,6 @@ SIZE=$(full_or_quick 8 4)
 BUDGET=1000000 # failures, more than there will be
 WARNINGS=${WARNINGS/ODEBUG/ODEBUG: [^O]} # all but "Out of memory"
 
-# fail_most_atomic_allocations: of all kinds that the kernel can make fail.
-fail_most_atomic_allocations() {
-	local knobs
-
-	for knobs in "${INJECTORS[@]}"; do
-		defer sh -c "echo 0 >$knobs/probability"
-		echo N >"$knobs/task-filter"
-		echo Y >"$knobs/ignore-gfp-wait"
-		want "ignore-gfp-wait" Y "$(cat "$knobs/ignore-gfp-wait")"
-		echo 0 >"$knobs/verbose"
-		echo 1 >"$knobs/interval"
-		echo $BUDGET >"$knobs/times"
-		if [ -e "$knobs/min-order" ]; then
-			echo N >"$knobs/ignore-gfp-highmem"
-			echo 0 >"$knobs/min-order"
-		fi
-		echo 80 >"$knobs/probability"
-	done
-}
-
 # data_survives DISK_ATTRIBUTES MODE CIPHER FIO_OPTION...
 data_survives() {
 	local injector failures
@@ -45,7 +25,9 @@ data_survives() {
 	# The attributes are words.
 	null_disk size=32 $1
 	crypt starved "$3" ${FLAGS[$2]}
-	fail_most_atomic_allocations
+	for injector in "${INJECTORS[@]}"; do
+		inject "$injector" ignore-gfp-wait=Y "times=$BUDGET" probability=80
+	done
 	verified_io "$2" "$MAPPED" --rw=randwrite "${@:4}"
 	for injector in "${INJECTORS[@]}"; do
 		undo_last

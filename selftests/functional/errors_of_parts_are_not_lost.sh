@@ -12,7 +12,6 @@ DESCRIPTION="a request fails when its last part fails while its owner drops the 
 . "$(dirname "$0")/common.sh"
 
 READS=$(full_or_quick 8192 2048) # each 4k, no tag is right where nothing was written
-RATELIMIT=/proc/sys/kernel/printk_ratelimit_burst
 
 # every_wrong_tag_fails MODE SECTOR_BYTES
 every_wrong_tag_fails() {
@@ -24,8 +23,7 @@ every_wrong_tag_fails() {
 }
 
 requires fio target:integrity modes async
-defer sh -c "echo $(cat $RATELIMIT) >$RATELIMIT"
-echo 1 >$RATELIMIT
+for_now /proc/sys/kernel/printk_ratelimit_burst 1
 
 CASES=("every_wrong_tag_fails default 4096" "every_wrong_tag_fails default 512"
 	"every_wrong_tag_fails both 4096" "every_wrong_tag_fails both 512")

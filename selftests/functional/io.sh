@@ -56,6 +56,17 @@ verified_io() {
 	return $status
 }
 
+# going_io SECONDS NAME MAPPING [FIO OPTION]...: verified I/O in which some request completes every so many seconds.
+going_io() {
+	local load
+
+	verified_io "${@:2}" &
+	load=$!
+	ends $load "$3" "$1" || hang "no request of $3 completed for $1 s"
+	wait $load
+	want "status of the verified I/O ($2)" 0 $?
+}
+
 # failed_requests RW MIB [FIO OPTION]...: print how many of the requests to $MAPPED failed; without
 # options there are 16 for each MiB.
 failed_requests() {

@@ -21,12 +21,7 @@ times_out_once() {
 	echo 100 >"$queue/queue/io_timeout" || broken "no timeout can be set"
 	echo 2 >"$queue/queue/nomerges" || broken "requests may be merged"
 	crypt late "$2" ${FLAGS[$1]}
-	defer sh -c "echo 0 >$INJECT/probability"
-	echo N >$INJECT/task-filter
-	echo 0 >$INJECT/verbose
-	echo 1 >$INJECT/interval
-	echo 1000 >$INJECT/times
-	echo 5 >$INJECT/probability
+	inject $INJECT times=1000 probability=5
 	echo 1 >"$queue/io-timeout-fail" || broken "no completion can be lost"
 	errors=$(fio --name=late --filename="$MAPPED" --direct=1 --ioengine=libaio --rw=randrw \
 		--bs=16k --iodepth=16 --size=4M --continue_on_error=all 2>&1 | grep 'io_u error')

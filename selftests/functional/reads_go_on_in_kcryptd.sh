@@ -14,15 +14,7 @@ NONE=4      # passes without such a read
 ENOUGH=8    # and four for each that may only look so
 
 # read_all NAME MAPPING: read the written data in requests of 1 MiB, all at once.
-read_all() {
-	local load
-
-	verified_io "$1" "$2" --rw=read --bs=1M --iodepth=32 --iodepth_batch=32 --size=32M &
-	load=$!
-	ends $load "$2" $PATIENCE || hang "reads of $2 hang"
-	wait $load
-	want "status of the verified reads ($1)" 0 $?
-}
+read_all() { going_io $PATIENCE "$1" "$2" --rw=read --bs=1M --iodepth=32 --iodepth_batch=32 --size=32M; }
 
 # queued MAPPING FUNCTION: for each read that was queued for this function of kcryptd, print how long
 # the CPU had worked on it, in us: no more than since it began or ended something else.

@@ -56,18 +56,10 @@ fails_or_has_data() {
 	want "allocation of the payload failed" success "$(outcome payload_failed)"
 }
 
-# attribute NAME VALUE: set it for the failures until the end.
-attribute() {
-	defer sh -c "echo $(cat "$INJECT/$1") >$INJECT/$1"
-	echo "$2" >"$INJECT/$1" || broken "cannot set $1"
-}
-
 INJECT=$DEBUGFS/failslab
 requires dd python3 debugfs target:integrity modes
 [ -d $INJECT ] && [ -e /proc/thread-self/fail-nth ] || skip "needs CONFIG_FAILSLAB"
-attribute ignore-gfp-wait N
-attribute verbose 2
-attribute verbose_ratelimit_interval_ms 0
+inject $INJECT verbose=2 verbose_ratelimit_interval_ms=0
 
 CASES=("fails_or_has_data default" "fails_or_has_data both")
 run
