@@ -16,9 +16,9 @@ with() {
 	"$@"
 }
 
-# exchanged WRITER READER MODE: WRITER creates a volume, READER opens and refreshes it, WRITER opens it.
+# exchanged WRITER READER MODE, by the names of their variables: WRITER creates a volume, READER opens and refreshes it, WRITER opens it.
 exchanged() {
-	local writer=$1 reader=$2 mode=$3 program
+	local writer=${!1} reader=${!2} mode=$3 program
 
 	with "$writer" volume luks2
 	# The options are words.
@@ -40,14 +40,6 @@ exchanged() {
 	want "flags in luksDump of $writer" "allow-discards no-write-workqueue" "$(dumped "$DEVICE" "$writer")"
 }
 
-released_to_patched() {
-	exchanged "$RELEASED" "$CRYPTSETUP" "$1"
-}
-
-patched_to_released() {
-	exchanged "$CRYPTSETUP" "$RELEASED" "$1"
-}
-
 # The released program opens a mapping; the patched one shows, refreshes and closes it.
 patched_on_a_mapping_of_released() {
 	with "$RELEASED" volume luks2
@@ -66,8 +58,8 @@ requires_cryptsetup flags jq xxd
 diag "released: $("$RELEASED" --version)"
 
 for mode in no_read no_write both; do
-	CASES+=("released_to_patched $mode" "patched_to_released $mode")
+	CASES+=("exchanged RELEASED CRYPTSETUP $mode" "exchanged CRYPTSETUP RELEASED $mode")
 done
 CASES+=(patched_on_a_mapping_of_released)
-quick_cases "released_to_patched both" "patched_to_released both" patched_on_a_mapping_of_released
+quick_cases "exchanged RELEASED CRYPTSETUP both" "exchanged CRYPTSETUP RELEASED both" patched_on_a_mapping_of_released
 run

@@ -118,6 +118,20 @@ printed_not_stored() {
 	diag "$ERRORS"
 }
 
+# opened_read_only ARGUMENT...: the header cannot be written.
+opened_read_only() {
+	store "$DEVICE" no-write-workqueue
+	before=$(header)
+	blockdev --setro "$DEVICE"
+	defer blockdev --setrw "$DEVICE"
+	cs open "$@" --persistent "$NO_READ"
+	diag "exit status $?"
+	defer close_volume
+	printed_not_stored
+	active no_read_workqueue
+	content >/dev/null
+}
+
 read_only_header() {
 	local before data
 
@@ -125,16 +139,7 @@ read_only_header() {
 	data=$DEVICE
 	null_disk size=8 irqmode=1
 	dd if="$data" of="$DEVICE" bs=1M count=4 oflag=direct status=none || broken "cannot copy the header"
-	store "$DEVICE" no-write-workqueue
-	before=$(header)
-	blockdev --setro "$DEVICE"
-	defer blockdev --setrw "$DEVICE"
-	cs open --type luks --header "$DEVICE" --persistent "$data" "$VOLUME" "$NO_READ"
-	diag "exit status $?"
-	defer close_volume
-	printed_not_stored
-	active no_read_workqueue
-	content >/dev/null
+	opened_read_only --type luks --header "$DEVICE" "$data" "$VOLUME"
 	cs refresh --header "$DEVICE" --persistent "$VOLUME" "$NO_READ" "$NO_WRITE"
 	diag "exit status $?"
 	printed_not_stored
@@ -146,16 +151,7 @@ read_only_volume() {
 	local before
 
 	volume luks2
-	store "$DEVICE" no-write-workqueue
-	before=$(header)
-	blockdev --setro "$DEVICE"
-	defer blockdev --setrw "$DEVICE"
-	cs open "${OPEN[@]}" "$VOLUME" --readonly --persistent "$NO_READ"
-	diag "exit status $?"
-	defer close_volume
-	printed_not_stored
-	active no_read_workqueue
-	content >/dev/null
+	opened_read_only "${OPEN[@]}" "$VOLUME" --readonly
 	want "header" "$before" "$(header)"
 }
 

@@ -9,11 +9,6 @@ DESCRIPTION="an open with the options loads dm-crypt, and uses the options witho
 
 . "$(dirname "$0")/volumes.sh"
 
-unload() {
-	modprobe -r dm-crypt || broken "cannot unload dm-crypt"
-	! dmsetup targets | grep -q '^crypt ' || broken "dm-crypt is still loaded"
-}
-
 # loaded_by_open TYPE MODE
 loaded_by_open() {
 	volume "$1"

@@ -42,6 +42,12 @@ requires_no_flags() {
 		skip "dm-crypt $version knows no_read_workqueue and no_write_workqueue"
 }
 
+# unload: dm-crypt, so that its version is unknown.
+unload() {
+	modprobe -r dm-crypt || broken "cannot unload dm-crypt"
+	! dmsetup targets | grep -q '^crypt ' || broken "dm-crypt is still loaded"
+}
+
 # cs ARGUMENT...: run cryptsetup with the passphrase of the volume at its standard
 # input. Sets $SAID to its messages, $ERRORS to those at standard error.
 cs() {

@@ -9,12 +9,6 @@ DESCRIPTION="on a kernel without the flags every volume opens, with one warning 
 
 . "$(dirname "$0")/../cryptsetup/volumes.sh"
 
-# unload: dm-crypt, so that its version is unknown.
-unload() {
-	modprobe -r dm-crypt || broken "cannot unload dm-crypt"
-	! dmsetup targets | grep -q '^crypt ' || broken "dm-crypt is still loaded"
-}
-
 # opened_without OPTION...: no flag is active, and data can be read.
 opened_without() {
 	open_volume "$@"
@@ -22,16 +16,11 @@ opened_without() {
 	want "exit status of a read" 0 "$(content >/dev/null; echo $?)"
 }
 
+# given TYPE MODE [unload]
 given() {
 	volume "$1"
+	${3:-:}
 	# The options are words.
-	opened_without ${OPTIONS[$2]}
-	warned
-}
-
-given_while_unloaded() {
-	volume "$1"
-	unload
 	opened_without ${OPTIONS[$2]}
 	warned
 }
@@ -55,17 +44,11 @@ given_in_reencryption() {
 	if [ "$1" = decrypt ]; then warned; else want "messages" "" "$SAID"; fi
 }
 
+# stored_only TYPE MODE [unload]
 stored_only() {
 	volume "$1"
 	store "$DEVICE" ${STORED[$2]}
-	opened_without
-	want "messages" "" "$SAID"
-}
-
-stored_only_while_unloaded() {
-	volume "$1"
-	store "$DEVICE" ${STORED[$2]}
-	unload
+	${3:-:}
 	opened_without
 	want "messages" "" "$SAID"
 }
@@ -101,16 +84,16 @@ requires_no_flags
 
 CASES=("given plain no_write" "given luks1 both" "given luks2 no_write" "given luks2-aead both"
 	"given tcrypt-chain both" "given bitlk-xts both" "given_in_batch_mode plain" "given_in_batch_mode luks2"
-	"given_while_unloaded luks2 both" "given_while_unloaded tcrypt-chain both"
-	"stored_only luks2 both" "stored_only luks2-aead both" "stored_only_while_unloaded luks2 both"
+	"given luks2 both unload" "given tcrypt-chain both unload"
+	"stored_only luks2 both" "stored_only luks2-aead both" "stored_only luks2 both unload"
 	others_are_kept "persistent both no_read" "persistent default both" "given_in_reencryption encrypt"
 	"given_in_reencryption decrypt")
 short=("${CASES[@]}")
 for type in "${ALL_TYPES[@]}"; do
-	CASES+=("no_word_without_them $type" "given $type no_read" "given_while_unloaded $type no_write")
+	CASES+=("no_word_without_them $type" "given $type no_read" "given $type no_write unload")
 done
 for mode in no_read no_write; do
-	CASES+=("stored_only luks2 $mode" "stored_only luks2-hmac $mode" "stored_only_while_unloaded luks2-aead $mode")
+	CASES+=("stored_only luks2 $mode" "stored_only luks2-hmac $mode" "stored_only luks2-aead $mode unload")
 done
 quick_cases "${short[@]}"
 run

@@ -8,13 +8,15 @@
 ALL=(same-cpu-crypt high-priority submit-from-crypt-cpus no-read-workqueue no-write-workqueue) # in the order of the table
 export LD_LIBRARY_PATH=$CRYPTSETUP_PREFIX/lib
 
+# write_key: the passphrase, without a line end.
+write_key() { (umask 077 && printf %s "$SECRET" >"$WORK/key"); }
+
 # attach OPTION...: open the volume on $DEVICE without a message about an option. libcryptsetup drops
 # options that the kernel does not support.
 attach() {
 	local options=headless${*:+ $*}
 
-	printf %s "$SECRET" >"$WORK/key"
-	chmod 600 "$WORK/key"
+	write_key
 	defer close_volume
 	"$TREE/build/systemd-cryptsetup" attach "$VOLUME" "$DEVICE" "$WORK/key" "${options// /,}" >"$WORK/out" 2>&1
 	want "exit status of systemd-cryptsetup" 0 $? || diag "$(<"$WORK/out")"

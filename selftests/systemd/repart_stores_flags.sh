@@ -25,8 +25,7 @@ repart_stores() {
 		EncryptKDF=minimal
 		EncryptFlags=no-such-flag $*
 	EOF
-	printf %s "$SECRET" >"$WORK/key"
-	chmod 600 "$WORK/key"
+	write_key
 	rm -f "$WORK/image"
 	"$TREE/build/systemd-repart" --definitions="$WORK/definitions" --key-file="$WORK/key" --offline="$offline" \
 		--empty=create --size=100M --seed=random --dry-run=no "$WORK/image" >"$WORK/out" 2>&1
