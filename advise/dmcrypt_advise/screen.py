@@ -10,12 +10,11 @@ from .judge import Verdict
 from .looking import Facts, MappingFacts
 
 WIDTH = 80
-
-
 # Commands that need root.
 ROOT = ("cryptsetup refresh ", "cryptsetup reencrypt ", *(f"{command} " for command in ("update-initramfs", "dracut")))
 ROOT += ("mkinitcpio -P", "sdbootutil ", "kernel-install ", "rpm-ostree ", "/usr/lib/booster/", "grub")
 PROGRAM = "sudo dmcrypt-advise"
+OF_VERDICT = ("name", "advice", "flags", "refused", "doubted", "conflicts", "sectors", "do", "undo", "status")
 UNBROKEN = "\u00a0"  # a space in a command, where no line ends
 
 
@@ -116,43 +115,23 @@ def as_json(facts: Facts, verdicts: Sequence[Verdict]) -> str:
     """The same facts and verdicts as JSON."""
     mappings = [
         {
-            "name": verdict.name,
+            **{name: getattr(verdict, name) for name in OF_VERDICT},
             "type": found.mapping.kind,
-            "advice": verdict.advice,
-            "flags": sorted(verdict.flags),
-            "refused": verdict.refused,
-            "doubted": verdict.doubted,
-            "in_force": _sorted(found.mapping.active),
-            "next_boot": sorted(found.stored.next_boot),
-            "header": _sorted(found.stored.header),
-            "crypttab": _sorted(found.stored.crypttab),
-            "initramfs": _sorted(found.stored.in_image),
-            "kernel_command_line": _sorted(found.stored.command_line),
+            "in_force": found.mapping.active,
+            "next_boot": found.stored.next_boot,
+            "header": found.stored.header,
+            "crypttab": found.stored.crypttab,
+            "initramfs": found.stored.in_image,
+            "kernel_command_line": found.stored.command_line,
             "opener": found.stored.opening.opener.name,
             "ciphers": [segment.cipher for segment in found.mapping.segments],
             "driver": found.driver.name if found.driver else None,
             "disks": [disk.name for disk in found.disks],
             "reasons": verdict.reasons + verdict.notes,
-            "conflicts": verdict.conflicts,
-            "sectors": verdict.sectors,
-            "do": verdict.do,
-            "undo": verdict.undo,
-            "status": verdict.status,
         }
         for found, verdict in zip(facts.mappings, verdicts, strict=True)
     ]
-    document = {
-        "kernel": {
-            "release": facts.kernel.release,
-            "version": ".".join(map(str, facts.kernel.version)),
-            "exact": facts.kernel.exact,
-            "distribution": facts.kernel.distribution,
-        },
-        "mappings": mappings,
-        "not_seen": facts.unseen,
-    }
-    return json.dumps(document, indent=2) + "\n"
-
-
-def _sorted(options: frozenset[str] | None) -> list[str] | None:
-    return None if options is None else sorted(options)
+    kernel = {name: getattr(facts.kernel, name) for name in ("release", "exact", "distribution")}
+    version = ".".join(map(str, facts.kernel.version))
+    document = {"kernel": {**kernel, "version": version}, "mappings": mappings, "not_seen": facts.unseen}
+    return json.dumps(document, indent=2, default=sorted) + "\n"  # sets of options are sorted
