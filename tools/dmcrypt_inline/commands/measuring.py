@@ -72,10 +72,7 @@ def bench(request: Request, *, plan: str, rounds: int | None, variants: Sequence
     made = request.tree(target)
     machine = make_machine(request, made, "fast", ("base", *(steps(made) if each else ()), "series"))
     built = {name: build_variant(machine.kernel, made, made.series, name, driver=path) for name, path in given.items()}
-    path = measure(replace(machine, modules={**machine.modules, **built}), wanted, plan)
-    say(pages.page_text(path))
-    say(f"the same with charts: make report RESULTS={path}")
-    return 0
+    return _show_results(measure(replace(machine, modules={**machine.modules, **built}), wanted, plan))
 
 
 def bench_sectors(request: Request, name: str, rounds: int | None, given: Mapping[str, Path], each: bool) -> int:
@@ -102,7 +99,10 @@ def bench_sectors(request: Request, name: str, rounds: int | None, given: Mappin
     # All queues of a stack are measured on the kernel of the uppermost queue.
     top = request.tree(top_of_stack(target))
     machines = [Machine(made, build_kernel(top, flavour), {}, request.accel) for flavour in plan.flavours]
-    path = sectors.measure_sectors(machines, drivers, plan, name)
+    return _show_results(sectors.measure_sectors(machines, drivers, plan, name))
+
+
+def _show_results(path: Path) -> int:
     say(pages.page_text(path))
     say(f"the same with charts: make report RESULTS={path}")
     return 0

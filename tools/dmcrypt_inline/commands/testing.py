@@ -253,8 +253,7 @@ def selftest(request: Request, *, quick: bool, variant: str, tests: str, exclude
         ensure_packages(*_builds([target]))
         return _close(total([_on_kernel(request, target, name, wanted, quick) for name in target.guests]))
     name, machine = machine_as_it_stands(request, variant, _flavour(request.kernel_target(), request))
-    suite = Suite(machine, "selftest", quick=quick, variant=name)
-    suite.guests = replace(suite.guests, env={"BLKTESTS": str(blktests or "")})
+    suite = Suite(machine, "selftest", quick=quick, env={"BLKTESTS": str(blktests or "")}, variant=name)
     return _close(suite.run(suite.kselftests(wanted, name)))
 
 
@@ -272,8 +271,8 @@ def _on_kernel(request: Request, target: Target, kernel: str, tests: Sequence[st
     tree = request.tree(target)
     programs = build_programs(tree) if target.build else None
     cryptsetup = build_programs(request.tree(get_target(target.cryptsetup))) if target.cryptsetup else programs
-    suite = Suite(machine, target.name, quick=quick, cryptsetup=cryptsetup)
-    suite.guests = replace(suite.guests, env={"TREE": str(programs.source if programs else tree.path)})
+    env = {"TREE": str(programs.source if programs else tree.path)}
+    suite = Suite(machine, target.name, quick=quick, cryptsetup=cryptsetup, env=env)
     return suite.run(suite.cryptsetup_tests(tests))
 
 

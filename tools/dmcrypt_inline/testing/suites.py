@@ -1,6 +1,6 @@
 """The suites of make selftest, mutants, prove, bisect-check, and make test: tests in guests, two at a time."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -32,7 +32,8 @@ Judge = Callable[[TestResult], TestResult]
 class Suite:
     """One run of a stage, in a directory of its own below build/<target>/runs.
 
-    Its outcomes are compared with those of earlier runs that had the same `settings`. `guests` are those of its tests.
+    Its outcomes are compared with those of earlier runs that had the same `settings`. `guests` are those of its tests,
+    which find the variables `env`.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Suite:
         *,
         quick: bool = True,
         cryptsetup: Programs | None = None,
+        env: Mapping[str, str] | None = None,
         **settings: object,
     ) -> None:
         kernel, accel = machine.kernel, machine.accel()
@@ -49,7 +51,7 @@ class Suite:
         self.machine, self._stage = machine, stage
         self._settings = settings | {"quick": quick, "flavour": kernel.flavour, "accel": accel}
         self._earlier = earlier_outcomes(place, stage, self._settings)
-        self.guests = Guests(kernel, cryptsetup, accel, new_run(place, stage), quick)
+        self.guests = Guests(kernel, cryptsetup, accel, new_run(place, stage), quick, env=env or {})
         where = f"Linux {kernel.release} ({kernel.flavour}, {accel}, {machine.state})"
         say(f"guests with {where}; consoles: {self.guests.out}")
 
@@ -166,8 +168,7 @@ def test_each_commit(machine: Machine) -> Counts:
     A case that fails on the base may fail on a commit, and counts as skipped there, until a commit fixes it. On the
     series no case may fail. Tests run in the modes that the commit has.
     """
-    suite = Suite(machine, "bisect")
-    suite.guests = replace(suite.guests, env={"DM_CRYPT_ANY_DRIVER": "1"})  # no skip where the driver lacks the flags
+    suite = Suite(machine, "bisect", env={"DM_CRYPT_ANY_DRIVER": "1"})  # no skip where the driver lacks the flags
     known = KnownFailures(get_target(machine.kernel.target).later)
     outcomes: list[Outcome] = []
 
