@@ -3,8 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from email import message_from_string
-from email.header import decode_header, make_header
+from email import message_from_string, policy
 from email.utils import parseaddr
 
 SUBJECT_LIMIT = 70  # characters of the summary, the bracketed part not counted
@@ -25,20 +24,17 @@ class Mail:
 
 def parse_mail(text: str) -> Mail:
     """Read one format-patch mail, with or without the mbox line before the headers."""
-    message = message_from_string(re.sub(r"\AFrom [^\n]*\n", "", text))
-    name, address = parseaddr(_plain(message.get("From", "")))
-    found = re.fullmatch(r"\[([^]]*)\]\s*(.*)", _plain(message.get("Subject", "")))
-    tag, summary = (found[1], found[2]) if found else ("", _plain(message.get("Subject", "")))
+    message = message_from_string(re.sub(r"\AFrom [^\n]*\n", "", text), policy=policy.default)
+    name, address = parseaddr(str(message.get("From", "")))
+    subject = " ".join(str(message.get("Subject", "")).split())
+    found = re.fullmatch(r"\[([^]]*)\]\s*(.*)", subject)
+    tag, summary = (found[1], found[2]) if found else ("", subject)
     return Mail(f"{name} <{address}>", tag, summary, str(message.get_payload()))
 
 
 def adds_selftests(mail: Mail) -> bool:
     """Return True if a patch belongs to the selftests: they are a series of their own, which comes after the queue."""
     return mail.summary.startswith("selftests: ")
-
-
-def _plain(header: str) -> str:
-    return " ".join(str(make_header(decode_header(header))).split())
 
 
 def patch_problems(text: str, authors: Sequence[str]) -> list[str]:
