@@ -96,11 +96,10 @@ def luks_format(device: str, *options: str) -> None:
 
 
 @contextmanager
-def table(cipher: str, *flags: str, **attributes: int) -> Iterator[str]:
+def table(cipher: str, **attributes: int) -> Iterator[str]:
     """A mapping without cryptsetup."""
     with disk(**attributes) as device:
-        count = f"{len(flags)} {' '.join(flags)}" if flags else ""
-        mapping = f"0 {32 * MIB} crypt {cipher} {'0' * 128} 0 {device} 0 {count}"
+        mapping = f"0 {32 * MIB} crypt {cipher} {'0' * 128} 0 {device} 0"
         checked_output("dmsetup", "create", "volume", "--table", mapping)
         try:
             yield device
@@ -122,10 +121,10 @@ def helpful_flags() -> list[str]:
     return [WRITE] if re.search(r"-(generic|lib)\b", xts_driver()["driver"]) else [READ, WRITE]
 
 
-def cryptd_table(*flags: str) -> AbstractContextManager[str]:
+def cryptd_table() -> AbstractContextManager[str]:
     """A mapping whose cipher completes asynchronously. From here on xts(aes) is cryptd's, which has priority."""
     driver = "xts-aes-lib" if "xts-aes-lib" in Path("/proc/crypto").read_text() else "xts(ecb(aes-generic))"
-    return table(f"capi:cryptd({driver})-plain64", *flags)
+    return table(f"capi:cryptd({driver})-plain64")
 
 
 def advise(*arguments: str) -> tuple[int, str, str]:
@@ -216,11 +215,6 @@ def advice_cases() -> list[AdviceCase]:
             applies=[] if asynchronous else authenticated,
         ),
         AdviceCase(
-            "the_diffuser_of_bitlocker_needs_a_fix",
-            lambda: table("aes-cbc-elephant"),
-            {"type": "", "advice": FIX_FIRST},
-        ),
-        AdviceCase(
             "header_and_crypttab_in_conflict_are_reported",
             lambda: luks(*LUKS2, crypttab="discard", open_with=[f"--perf-{READ}"]),
             {"in_force": [READ], "next_boot": ["allow_discards"]},
@@ -228,7 +222,6 @@ def advice_cases() -> list[AdviceCase]:
             flags,
         ),
         AdviceCase("an_asynchronous_cipher_needs_a_fix", cryptd_table, {"advice": FIX_FIRST, "flags": []}),
-        AdviceCase("an_asynchronous_cipher_must_lose_the_flag", lambda: cryptd_table(WRITE), {"advice": "take back"}),
     ]
 
 
