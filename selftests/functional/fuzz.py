@@ -20,7 +20,7 @@ CIPHERS = (
     *("aes:64-cbc-lmk", "aes:3-cbc-lmk", "aes-cbc-tcw", "aes-cbc-null", "aes-ecb", "cipher_null-ecb", "aes"),
     *("capi:xts(aes)-plain64", "capi:gcm(aes)-random", "capi:authenc(hmac(sha256),cbc(aes))-random", "capi:"),
     *("capi:cryptd(xts(aes))-plain64", "serpent-xts-plain64be", "twofish-cbc-essiv:md5", "aes-xts-none", "none-none"),
-    *("des3_ede", "capi:ecb"),
+    *("des3_ede", "capi:ecb", "des:2-cbc-lmk", "capi:gcm(aes)-lmk", "capi:authenc(hmac(sha256),cbc(aes))-tcw"),
 )
 ARGUMENTS = (
     *("allow_discards", "same_cpu_crypt", "submit_from_crypt_cpus", "no_read_workqueue", "no_write_workqueue"),
@@ -29,7 +29,7 @@ ARGUMENTS = (
     *("integrity_key_size:32", "integrity_key_size:0", "sector_size:18446744073709551616", "\udcff", "%s%n"),
 )
 NUMBERS = ("0", "1", "7", "8", "-1", "4294967295", "18446744073709551615", "18446744073709551616", "0x10", "", "a")
-KEY_BYTES = (0, 1, 15, 16, 24, 32, 48, 63, 64, 80, 96, 128, 192, 256)
+KEY_BYTES = (0, 1, 15, 16, 24, 25, 32, 48, 63, 64, 80, 96, 128, 192, 256)
 
 
 def key():

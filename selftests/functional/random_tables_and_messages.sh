@@ -11,11 +11,20 @@ DESCRIPTION="random tables and messages do no harm, and the status of a table is
 TIME=$(full_or_quick 60 20)
 [ -z "$DM_CRYPT_MINUTES" ] || TIME=$((DM_CRYPT_MINUTES * 60))
 
-# Kernels crashed with these, which random tables found; other kernels refuse them in any case.
+# Kernels without the fixes crash with these, or lose memory with two types.
 found_tables_are_refused() {
 	want "a number without a type" failure "$(outcome takes null integrity:28)"
+	want "two types" failure "$(outcome takes null integrity:28:none integrity:28:none)"
 	want "the size of a MAC's key for gcm(aes)" failure \
 		"$(outcome takes "capi:gcm(aes)-random" integrity:28:aead integrity_key_size:16)"
+	want "an AEAD with lmk" failure "$(outcome takes "capi:gcm(aes)-lmk" integrity:16:aead)"
+	want "a key shorter than what tcw takes of it" failure "$(KEY=$(printf '%032d' 0) \
+		outcome takes "capi:authenc(hmac(sha256),cbc(aes))-tcw" integrity:32:aead)"
+}
+
+# KASAN sees whether the kernel reads 16 bytes of a seed that has 8.
+a_short_seed_is_not_read_beyond_the_key() {
+	KEY=$(printf '%050d' 0) needs_cipher des:2-cbc-lmk
 }
 
 # data_stay SEED
@@ -38,5 +47,6 @@ data_stay() {
 
 requires python3 modes
 
-CASES=(found_tables_are_refused "data_stay ${DM_CRYPT_SEED:-5}")
+CASES=(found_tables_are_refused a_short_seed_is_not_read_beyond_the_key
+	"data_stay ${DM_CRYPT_SEED:-5}")
 run
