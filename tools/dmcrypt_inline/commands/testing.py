@@ -313,7 +313,8 @@ def prove(request: Request, what: str, tests: str, minutes: int, seed: int) -> i
         seconds = 2 * (60.0 * minutes + 600.0)
         suite.guests = replace(suite.guests, env={"DM_CRYPT_MINUTES": str(minutes), "DM_CRYPT_SEED": str(seed)})
     start = time.monotonic()
-    judge = partial(replace, must_run=bool(proof.tests))  # of all tests some skip for want of options and programs
+    # Of all tests some skip for want of options and programs.
+    judge = None if proof.tests else partial(replace, must_run=False)
     jobs = suite.kselftests(wanted, judge=judge, seconds=seconds)
     counts = suite.run([*jobs, *suite.mutants(mutants)])
     if not tests and not suite.machine.tree.taken:

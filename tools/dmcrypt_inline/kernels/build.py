@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..common.errors import UserError
@@ -35,6 +35,7 @@ from ..common.run import run
 from ..trees.series import Tree
 from ..trees.targets import (
     DISTRIBUTION,
+    KCSAN,
     MEASURED,
     MEASURED_PATCHES,
     NATIVE,
@@ -60,8 +61,8 @@ class Arch:
     """A processor that kernels are built for.
 
     `name` is make's ARCH (empty: the host's), `image` the make target of the kernel and `path` the file it makes
-    (empty: kernels that are only configured), `variables` further variables of make. `machine` is a foreign processor
-    that QEMU emulates, `console` the console of its guests.
+    (empty: kernels that are only configured), `variables` further variables of make, `kernel_only` those that variants
+    do not have. `machine` is a foreign processor that QEMU emulates, `console` the console of its guests.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Arch:
     variables: tuple[str, ...] = ()
     machine: str = ""
     console: str = ""
+    kernel_only: tuple[str, ...] = ()
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -90,6 +92,7 @@ ARCHES = {  # by flavour; others: HOST
     NATIVE_DEBUG: USER_MODE,
     MEASURED: USER_MODE,
     DISTRIBUTION: USER_MODE,
+    KCSAN: replace(HOST, kernel_only=("KCSAN_SANITIZE=n",)),  # only the device mapper is instrumented
     "clang": Arch("", compiler="clang-19", variables=("CC=clang-19",)),  # 7.3 takes none older than 17
     "i386": Arch("i386"),
     "arm": _cross("arm", "arm-linux-gnueabi-"),
@@ -239,7 +242,8 @@ def build_kernel(tree: Tree, flavour: str, commit: str = "") -> Kernel:
         if not is_complete(built, prepared.key):
             with step(f"building {what}", log):
                 require_space(place, KERNEL_BUILD, "a kernel build")
-                _make(prepared.source, log, f"O={prepared.objects}", *arch.arguments, arch.image, "modules")
+                variables = (*arch.arguments, *arch.kernel_only)
+                _make(prepared.source, log, f"O={prepared.objects}", *variables, arch.image, "modules")
                 _collect(prepared.objects, built, arch)
                 if not edited:
                     _drop_objects(prepared.objects)

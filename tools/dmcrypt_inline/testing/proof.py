@@ -8,7 +8,7 @@ from ..common.errors import UserError
 from ..common.gitrepo import resolve
 from ..common.paths import REPO, log_dir
 from ..guests.machine import Machine
-from ..trees.targets import NATIVE_DEBUG, RT, S390X, Target
+from ..trees.targets import KCSAN, NATIVE_DEBUG, RT, S390X, Target
 
 TABLE = REPO / "docs" / "proof.md"
 DEBUG = "debug"
@@ -33,8 +33,13 @@ class Proof:
         return NATIVE_DEBUG if native else self.flavour
 
 
+RACES = (  # tests with several requests at a time
+    *("bad_tags_are_refused", "bad_tags_fail_before_audit", "flags_switched_under_io", "full_crypto_queue_delays"),
+    *("keys_wiped_and_set", "late_completions", "reads_go_on_in_kcryptd", "removed_under_load", "soak"),
+)
 PROOF_KINDS = {
     "rt": Proof(RT),
+    "kcsan": Proof(KCSAN, RACES, soaks=True),
     "s390x": Proof(S390X),
     "soak": Proof(DEBUG, ("soak",), cpus=1, quick=False, soaks=True),
     "hotplug": Proof(DEBUG, ("soak",), cpus=4, quick=False, soaks=True),

@@ -19,9 +19,10 @@ NATIVE, NATIVE_DEBUG = "native", "native_debug"  # User-Mode Linux
 MEASURED = "measured"  # User-Mode Linux for measurements with real ciphers
 DISTRIBUTION = "distribution"  # the same with options that distributions set
 NATIVE_PATCH, MEASURED_PATCHES = "native.patch", "measured/*.patch"  # for the sources of these kernels
-RT = "rt"  # PREEMPT_RT
+RT, KCSAN = "rt", "kcsan"  # PREEMPT_RT, and the detector of data races
 S390X = "s390x"  # a big-endian processor that QEMU emulates
-FLAVOURS = ("fast", "debug", NATIVE, NATIVE_DEBUG, MEASURED, DISTRIBUTION, RT, S390X)  # of kernels that run
+# Kernels that run
+FLAVOURS = ("fast", "debug", NATIVE, NATIVE_DEBUG, MEASURED, DISTRIBUTION, RT, KCSAN, S390X)
 # Kernels that are only configured, to compile dm-crypt for them: the fast one with one change, or another processor.
 COMPILE_ONLY = ("clang", "preempt", "preempt_none", "one_cpu", "no_keys")
 CROSS_COMPILE_ONLY = ("i386", "arm", "s390")
@@ -236,6 +237,7 @@ def config_fragments(
         "fast": fast,
         "debug": ("guest", "emulated", "x86", "debug", own),
         RT: ("guest", "emulated", "x86", own, "rt"),
+        KCSAN: ("guest", "emulated", "x86", own, "kcsan"),
         S390X: ("guest", "emulated", own, "s390x"),
         NATIVE: ("guest", "native", own),
         NATIVE_DEBUG: ("guest", "native", "debug", own, "native_debug"),

@@ -29,10 +29,11 @@ def test_a_proof_replaces_its_own_row_and_keeps_others(tmp_path: Path, monkeypat
         proof.record("rt", machine, Counts(0, 0, 9), 120.0)  # type: ignore[arg-type]
 
 
-def test_a_mutant_of_a_proof_is_none_of_make_mutants(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["rt", "kcsan"])
+def test_a_mutant_of_a_proof_is_none_of_make_mutants(tmp_path: Path, kind: str) -> None:
     patch = tmp_path / "wrong.patch"
-    patch.write_text("Wrong.\n\nTrips rt: table\n---\n")
-    assert read_mutant(patch).proof == "rt"
+    patch.write_text(f"Wrong.\n\nTrips {kind}: table\n---\n")
+    assert read_mutant(patch).proof == kind
     target = TARGETS["linux-7.3-fixes"]
-    assert {mutant.proof for mutant in all_mutants(target)} > {"", "rt"}
+    assert {mutant.proof for mutant in all_mutants(target)} > {"", kind}
     assert {mutant.proof for mutant in named(target, [])} == {""}
