@@ -16,7 +16,8 @@ with() {
 	"$@"
 }
 
-# exchanged WRITER READER MODE, by the names of their variables: WRITER creates a volume, READER opens and refreshes it, WRITER opens it.
+# exchanged WRITER READER MODE: WRITER creates a volume, READER opens and refreshes it, WRITER opens it. Both are
+# names of variables.
 exchanged() {
 	local writer=${!1} reader=${!2} mode=$3 program
 
