@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,12 @@ Sample = Mapping[str, Any]
 
 def read_results(path: Path) -> Results:
     """The results in a file. Raises UserError when it is no results file of make bench."""
-    with suppress(OSError, ValueError, TypeError, KeyError):
+    try:
         found = json.loads(path.read_text())
         if found["kind"] in ("fio", "sectors") and found["environment"]["target"]:
             return dict(found)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UserError(f"{path} is no results file of make bench: {type(error).__name__}: {error}") from error
     raise UserError(f"{path} is no results file of make bench")
 
 

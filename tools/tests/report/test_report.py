@@ -231,7 +231,9 @@ def test_the_last_results_are_reported(content: dict[str, Any], capsys: pytest.C
     assert "series" in capsys.readouterr().out
 
 
-def test_other_files_are_refused(tmp_path: Path) -> None:
+def test_other_files_and_names_are_refused(tmp_path: Path) -> None:
     for content in ({}, {"schema": 2}, results((), kind="else"), results((), environment={})):
         with pytest.raises(UserError):
             cells.read_results(write(tmp_path / "a.json", content))
+    outside = results(of_plan("quick"), environment={**ENVIRONMENT, "target": "../x"})
+    assert cli.main(["report", "--results", str(write(tmp_path / "a.json", outside))]) == 1
