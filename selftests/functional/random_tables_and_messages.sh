@@ -22,6 +22,11 @@ found_tables_are_refused() {
 		outcome takes "capi:authenc(hmac(sha256),cbc(aes))-tcw" integrity:32:aead)"
 }
 
+ivs_of_32_bytes_are_refused_for_tcw() {
+	needs_cipher capi:xchacha20-plain64
+	want "a table with such an IV" failure "$(KEY=$(printf '%0160d' 0) outcome takes capi:xchacha20-tcw)"
+}
+
 # KASAN sees whether the kernel reads 16 bytes of a seed that has 8.
 a_short_seed_is_not_read_beyond_the_key() {
 	needs_cipher des-cbc-plain
@@ -48,6 +53,6 @@ data_stay() {
 
 requires python3 modes
 
-CASES=(found_tables_are_refused a_short_seed_is_not_read_beyond_the_key
+CASES=(found_tables_are_refused ivs_of_32_bytes_are_refused_for_tcw a_short_seed_is_not_read_beyond_the_key
 	"data_stay ${DM_CRYPT_SEED:-5}")
 run
