@@ -21,7 +21,7 @@ from ..guests.machine import UNACCELERATED
 from ..testing.package_guests import SCENARIOS
 from ..testing.proof import PROOF_KINDS
 from ..trees.package import default_version
-from ..trees.targets import DEFAULT, KINDS, S390X, TARGETS
+from ..trees.targets import DEFAULT, KINDS, PROCESSORS, TARGETS
 from . import caching, listing, measuring, queue, testing
 from .options import Parser, accel, directory, flag, names, number, option
 from .request import Request
@@ -102,7 +102,7 @@ RESULTS = option("results", "a results file of make bench (default: the newest)"
 MINUTES = option(
     "minutes", "how long soak, hotplug and fuzz run (default: %(default)s)", type=number(1), default=60, metavar="N"
 )
-ARCH = option("arch", f"another processor: {S390X}", choices=(S390X,), default="")
+ARCH = option("arch", f"another processor: {' or '.join(PROCESSORS)}", choices=PROCESSORS, default="")
 WHAT = option("what", f"one of {', '.join(PROOF_KINDS)} (default: %(default)s)", choices=PROOF_KINDS, default="soak")
 SEED = option("seed", "repeat the run that printed this number", type=number(0), default=0, metavar="N")
 SIGN = option("sign", "who sends the mails and signs them off", default="", metavar="'NAME <MAIL>'")

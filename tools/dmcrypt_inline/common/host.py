@@ -44,6 +44,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("cryptsetup", "dmsetup", "fio", "jq", "keyctl", "losetup", "mkfs.btrfs", "mkfs.ext4", "modprobe", "perl"),
         *("pgrep", "qemu-system-x86_64", "udevadm", "xxd", "xz"),
     ),
+    "arm64": ("aarch64-linux-gnu-gcc", "debian-archive-keyring", "mmdebstrap", "newuidmap", "qemu-system-aarch64"),
     "s390x": ("debian-archive-keyring", "mmdebstrap", "newuidmap", "qemu-system-s390x", "s390x-linux-gnu-gcc"),
     "package": (
         *("cryptsetup", "debian-archive-keyring", "debootstrap", "debugfs", "mkfs.ext4", "ovmf", "qemu-img"),
@@ -58,6 +59,7 @@ DISTRIBUTIONS = {
 }
 # The packages in these distributions, where they are not all called like the program. Empty: there is none.
 PACKAGES = {
+    "aarch64-linux-gnu-gcc": ("gcc-aarch64-linux-gnu", "gcc-aarch64-linux-gnu", "aarch64-linux-gnu-gcc"),
     "arm-linux-gnueabi-gcc": ("gcc-arm-linux-gnueabi", "gcc-arm-linux-gnu", ""),
     "autopoint": ("autopoint", "gettext-devel", "gettext"),
     "blkid/blkid.h": ("libblkid-dev", "libblkid-devel", "util-linux-libs"),
@@ -91,6 +93,7 @@ PACKAGES = {
     "popt.h": ("libpopt-dev", "popt-devel", "popt"),
     "python3-jinja2": ("python3-jinja2", "python3-jinja2", "python-jinja"),
     "qemu-img": ("qemu-utils", "qemu-img", "qemu-img"),
+    "qemu-system-aarch64": ("qemu-system-arm", "qemu-system-aarch64-core", "qemu-system-aarch64"),
     "qemu-system-s390x": ("qemu-system", "qemu-system-s390x-core", "qemu-system-s390x"),
     "qemu-system-x86_64": ("qemu-system-x86", "qemu-system-x86-core", "qemu-system-x86"),
     "s390x-linux-gnu-gcc": ("gcc-s390x-linux-gnu", "gcc-s390x-linux-gnu", ""),

@@ -34,6 +34,7 @@ from ..common.progress import step
 from ..common.run import run
 from ..trees.series import Tree
 from ..trees.targets import (
+    ARM64,
     DISTRIBUTION,
     KCSAN,
     MEASURED,
@@ -97,6 +98,7 @@ ARCHES = {  # by flavour; others: HOST
     "i386": Arch("i386"),
     "arm": _cross("arm", "arm-linux-gnueabi-"),
     "s390": _cross("s390", "s390x-linux-gnu-"),
+    ARM64: _cross("arm64", "aarch64-linux-gnu-", "Image", "arm64", "ttyAMA0"),
     S390X: _cross("s390", "s390x-linux-gnu-", "bzImage", "s390x", "ttyS1"),
 }
 

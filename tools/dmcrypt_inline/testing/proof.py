@@ -8,7 +8,7 @@ from ..common.errors import UserError
 from ..common.gitrepo import resolve
 from ..common.paths import REPO, log_dir
 from ..guests.machine import Machine
-from ..trees.targets import KCSAN, NATIVE_DEBUG, RT, S390X, Target
+from ..trees.targets import KCSAN, NATIVE_DEBUG, PROCESSORS, RT, Target
 
 TABLE = REPO / "docs" / "proof.md"
 DEBUG = "debug"
@@ -40,7 +40,7 @@ RACES = (  # tests with several requests at a time
 PROOF_KINDS = {
     "rt": Proof(RT),
     "kcsan": Proof(KCSAN, RACES, soaks=True),
-    "s390x": Proof(S390X),
+    **{name: Proof(name) for name in PROCESSORS},
     "soak": Proof(DEBUG, ("soak",), cpus=1, quick=False, soaks=True),
     "hotplug": Proof(DEBUG, ("soak",), cpus=4, quick=False, soaks=True),
     "fail-nth": Proof(DEBUG, ("allocations_fail_one_by_one",), cpus=1, quick=False),

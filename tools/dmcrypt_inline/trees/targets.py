@@ -20,9 +20,9 @@ MEASURED = "measured"  # User-Mode Linux for measurements with real ciphers
 DISTRIBUTION = "distribution"  # the same with options that distributions set
 NATIVE_PATCH, MEASURED_PATCHES = "native.patch", "measured/*.patch"  # for the sources of these kernels
 RT, KCSAN = "rt", "kcsan"  # PREEMPT_RT, and the detector of data races
-S390X = "s390x"  # a big-endian processor that QEMU emulates
+PROCESSORS = ARM64, S390X = "arm64", "s390x"  # other processors, which QEMU emulates
 # Kernels that run
-FLAVOURS = ("fast", "debug", NATIVE, NATIVE_DEBUG, MEASURED, DISTRIBUTION, RT, KCSAN, S390X)
+FLAVOURS = ("fast", "debug", NATIVE, NATIVE_DEBUG, MEASURED, DISTRIBUTION, RT, KCSAN, *PROCESSORS)
 # Kernels that are only configured, to compile dm-crypt for them: the fast one with one change, or another processor.
 COMPILE_ONLY = ("clang", "preempt", "preempt_none", "one_cpu", "no_keys")
 CROSS_COMPILE_ONLY = ("i386", "arm", "s390")
@@ -238,7 +238,7 @@ def config_fragments(
         "debug": ("guest", "emulated", "x86", "debug", own),
         RT: ("guest", "emulated", "x86", own, "rt"),
         KCSAN: ("guest", "emulated", "x86", own, "kcsan"),
-        S390X: ("guest", "emulated", own, "s390x"),
+        **{name: ("guest", "emulated", own, name) for name in PROCESSORS},
         NATIVE: ("guest", "native", own),
         NATIVE_DEBUG: ("guest", "native", "debug", own, "native_debug"),
         MEASURED: ("measured",),
@@ -340,7 +340,7 @@ LINUX_7_3_UNITS = replace(
         *LINUX_7_3_NATIVE,
         own="linux-7.3",
         without="preempt_none",
-        last=dict.fromkeys(("debug", S390X, *LINUX_7_3_NATIVE), "linux-7.3-units"),  # its KUnit tests
+        last=dict.fromkeys(("debug", *PROCESSORS, *LINUX_7_3_NATIVE), "linux-7.3-units"),  # its KUnit tests
     ),
     exceptions=("throttled_writer_stops_nobody",),
 )
