@@ -444,7 +444,7 @@ CRYPTSETUP_2_8 = Target(
         configure=(("sh", "./autogen.sh"), (*CONFIGURE, "--disable-asciidoc", "--disable-ssh-token")),
     ),
     guests=(DEFAULT, "linux-7.3-fixes"),  # a kernel without high_priority, and one that has all flags
-    tests=("cryptsetup/own_suite",),
+    tests=("cryptsetup/own_suite", "cryptsetup/random_flags_as_released"),
 )
 DRACUT = Target(
     name="dracut",

@@ -1,0 +1,39 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+DESCRIPTION="the patched and a released cryptsetup do the same with random flags in a LUKS2 header"
+#
+# DM_CRYPT_MINUTES (default 1; the short form takes 20 s) and DM_CRYPT_SEED (default 5).
+# Requires: root, dmsetup, loop, python3, the patched cryptsetup, and a released one in /sbin that knows the options.
+# Risks: none.
+
+. "$(dirname "$0")/volumes.sh"
+
+TIME=$(full_or_quick 60 20)
+[ -z "$DM_CRYPT_MINUTES" ] || TIME=$((DM_CRYPT_MINUTES * 60))
+
+# same_as_released SEED
+same_as_released() {
+	local seed=$1 end=$((SECONDS + TIME)) image=$WORK/image said
+
+	SECRET=fake-passphrase
+	truncate -s 8M "$image" || broken "no room for $image"
+	setup luksFormat -q --type luks2 "${FAST_KDF[@]}" --offset 8192 "$image"
+	defer close_volume
+	while [ $SECONDS -lt $end ] && ((failed == 0)); do
+		said=$("$(dirname "$0")/mutate_flags.py" "$image" "$VOLUME" $seed "$CRYPTSETUP" "$RELEASED" \
+			<<<"$SECRET" 2>&1)
+		want "status of mutate_flags.py with seed $seed" 0 $?
+		no_warnings
+		mark_log
+		start_mark=$mark seed=$((seed + 1))
+	done
+	diag "$said"
+	diag "$((seed - $1)) seeds"
+}
+
+requires_cryptsetup flags python3
+"$RELEASED" --help 2>/dev/null | grep -q -e "$NO_READ" || skip "needs a released cryptsetup with $NO_READ"
+diag "released: $("$RELEASED" --version)"
+
+CASES=("same_as_released ${DM_CRYPT_SEED:-5}")
+run
