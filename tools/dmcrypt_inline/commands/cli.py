@@ -85,6 +85,7 @@ MUTANTS = names("test", "only these mutants, or these tests", "tests")
 SYSTEMS = names("test", f"only these: {', '.join(SCENARIOS)}", "tests")
 EXCLUDE = names("exclude", "leave out these tests, suites, or parts of make test", "exclude")
 BLKTESTS = option("blktests", "a checkout of blktests, to run its own check", metavar="DIR", type=directory)
+XFSTESTS = option("xfstests", "a checkout of xfstests, built", metavar="DIR", type=directory)
 QUICK = flag("quick", "the short form of each test, as in make test")
 VARIANT = option("variant", "series, base or [NAME=]path/to/dm-crypt.c (default: %(default)s)", default="series")
 DRIVERS = option(
@@ -149,6 +150,11 @@ STAGES = {
         "WHAT=rt: the tests on PREEMPT_RT; others are in docs/proof.md",
         (*KERNEL, WHAT, TESTS, MINUTES, SEED),
         EMULATED,
+    ),
+    "outside": Stage(
+        testing.outside,
+        "BLKTESTS= XFSTESTS=DIR: these test suites, with base and queue",
+        (*KERNEL, TESTS, BLKTESTS, XFSTESTS),
     ),
     "tree": Stage(queue.tree, "build/TARGET/tree, a git repository of the queue", TREE),
     "refresh": Stage(queue.refresh, "write edited commits and selftests back into the queue", TREE),

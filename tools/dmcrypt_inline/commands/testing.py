@@ -23,7 +23,7 @@ from ..common.run import run
 from ..guests.guest import open_shell
 from ..guests.machine import UNACCELERATED
 from ..guests.runs import new_run
-from ..kernels.build import build_kernel, prepare_kernel
+from ..kernels.build import build_kernel, build_variant, prepare_kernel
 from ..kernels.build_programs import build_programs
 from ..testing import package_guests
 from ..testing.files import (
@@ -38,12 +38,13 @@ from ..testing.files import (
     test_names,
 )
 from ..testing.mutants import Mutant, all_mutants, named, sample, without_debug_kernel
+from ..testing.outside import mode_jobs
 from ..testing.proof import PROOF_KINDS, record
 from ..testing.results import earlier_outcomes, run_parts, store
 from ..testing.suites import Suite, test_each_commit, test_queue
 from ..trees.package import default_version
 from ..trees.series import Tree
-from ..trees.targets import DEFAULT, NATIVE, PROCESSORS, TARGETS, Target, get_target, top_of_stack
+from ..trees.targets import DEFAULT, NATIVE, PROCESSORS, TARGETS, Target, get_target, stack_below, top_of_stack
 from .machines import machine_as_it_stands, make_machine, patched_cryptsetup, steps
 from .queue import packaged
 from .request import Request
@@ -344,6 +345,21 @@ def mutants(request: Request, tests: str) -> int:
     machine = make_machine(request, request.tree(target), flavour, ("series",), wanted)
     suite = Suite(machine, "mutants")
     return _close(suite.run(suite.mutants(wanted)))
+
+
+def outside(request: Request, tests: str, blktests: Path | None, xfstests: Path | None) -> int:
+    """Run suites of others with the lowest queue's base and with this queue; status 1 if the queue does worse."""
+    checkouts = {name: path for name, path in (("blktests", blktests), ("xfstests", xfstests)) if path}
+    if not checkouts:
+        raise UserError("outside: give BLKTESTS=DIR, XFSTESTS=DIR or both, checkouts that are built")
+    target = request.kernel_target()
+    ensure_packages("base", "build", "guest", "outside")
+    tree = request.tree(target)
+    lowest = [*(request.tree(below) for below in stack_below(target)), tree][0]
+    machine = make_machine(request, tree, target.tested, ("series",))
+    base = build_variant(machine.kernel, lowest, lowest.base, "base")
+    suite = Suite(replace(machine, modules={"base": base, **machine.modules}), "outside")
+    return _close(suite.run(mode_jobs(suite, checkouts, tests.split())))
 
 
 def package_test(request: Request, tests: str) -> int:

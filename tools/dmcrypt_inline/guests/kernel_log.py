@@ -7,6 +7,7 @@ from dataclasses import dataclass
 EXCERPT_LINES = 30  # a report's headline and the trace that follows it
 BEFORE_LINES = 1
 
+IO_ERROR = r"I/O error|EXT4-fs error|JBD2: .*error|Aborting journal|INTEGRITY AEAD ERROR"
 # The first kind that matches is the warning's, so special kinds come before general ones.
 # The patterns match headlines of lib/, kernel/, mm/ and block/ from v5.8 to v7.3.
 _KINDS: tuple[tuple[str, str], ...] = (
@@ -36,7 +37,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ("page allocation", r"page allocation failure"),
     ("warning", r"WARNING: "),
     ("bug", r"\bBUG: "),
-    ("I/O error", r"I/O error|EXT4-fs error|JBD2: .*error|Aborting journal|INTEGRITY AEAD ERROR"),
+    ("I/O error", IO_ERROR),
 )
 STALLS = ("soft lockup", "workqueue lockup", "RCU stall")  # a busy host causes these, too
 _ANY = re.compile("|".join(pattern for _, pattern in _KINDS))

@@ -115,7 +115,7 @@ class Suite:
 
         def run(variant: str) -> Outcome:
             name = f"advise-{variant}"
-            guests = replace(self.guests, cryptsetup=None, out=self.guests.out / name, on_line=_printer(name))
+            guests = replace(self.guests, cryptsetup=None, out=self.guests.out / name, on_line=printer(name))
             return replace(run_advice(guests, self.machine.modules[variant]).outcome, name=name)
 
         return [partial(run, variant) for variant in ("base", "released") if variant in self.machine.modules]
@@ -128,7 +128,7 @@ class Suite:
     def _run_test(self, guests: Guests, variant: str, test: str, judge: Judge | None, seconds: float = 0.0) -> Outcome:
         """Run a test in a guest, and print its lines."""
         out = guests.out / f"{variant}-{test.replace('/', '-')}"
-        own = replace(guests, out=out, on_line=_printer(Path(test).name))
+        own = replace(guests, out=out, on_line=printer(Path(test).name))
         seconds = seconds or (QUICK_SECONDS if guests.quick else FULL_SECONDS)
         result = own.run(self.machine.modules[variant], test, seconds)
         return (judge(result) if judge else result).outcome
@@ -186,7 +186,7 @@ def test_each_commit(machine: Machine) -> Counts:
     return suite.close(outcomes)
 
 
-def _printer(name: str) -> Callable[[str], None]:
+def printer(name: str) -> Callable[[str], None]:
     """A function that prints a line with the name of its test: guests print at the same time."""
     return lambda line: say(f"    {name}: {line}")
 
