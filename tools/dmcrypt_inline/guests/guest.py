@@ -129,7 +129,7 @@ def run_guest(
     out: a directory for this guest alone, below the run's own (see runs.py); it must not hold another guest.
     inputs: host files and directories by their names below $INPUT; modules/*.ko can be loaded with modprobe.
     accel: "kvm", "tcg" or COUNTED (see machine.py), "native" for User-Mode Linux.
-    timeout: seconds for the run. grace: seconds that the guest may go on after the kernel's first warning.
+    timeout: seconds for the run. grace: seconds that it may go on after the kernel's first warning or its script.
     cpus: User-Mode Linux (MEASURED apart) and COUNTED have one. qemu_args: more devices, not for User-Mode Linux.
     expected: see find_warnings. on_line: receives each line that the script prints.
 
@@ -312,13 +312,13 @@ def _watched(
     grace: float,
     on_line: Callable[[str], None] | None,
 ) -> Iterator[list[str]]:
-    """Follow a running guest: pass on the lines of its script, and kill it some time after a kernel warning.
+    """Follow a running guest: pass on its script's lines, and kill it some time after a kernel warning or the script.
 
     Yields a list that then contains the reason.
     """
     stopped: list[str] = []
     ended = threading.Event()
-    messages, printed = growing(console), growing(output)
+    messages, printed, status = growing(console), growing(output), output.with_name("status")
 
     def pass_on(lines: Sequence[str]) -> None:
         for line in lines:
@@ -327,13 +327,16 @@ def _watched(
 
     def follow() -> None:
         kill_at: float | None = None
+        reason = ""
         while not ended.wait(POLL):
             pass_on(next(printed))
             if kill_at is None:
                 if find_warnings("\n".join(next(messages)), expected):
-                    kill_at = time.monotonic() + grace
+                    kill_at, reason = time.monotonic() + grace, "the kernel printed a warning"
+                elif status.exists():  # User-Mode Linux can hang when it powers off
+                    kill_at, reason = time.monotonic() + grace, "its script ended"
             elif time.monotonic() > kill_at and not stopped:
-                stopped.append(f"the kernel printed a warning; the guest was killed {grace:.0f} s later")
+                stopped.append(f"{reason}; the guest was killed {grace:.0f} s later")
                 with suppress(OSError, ValueError):  # the guest has ended by itself
                     # Not SIGTERM: on it User-Mode Linux cleans up wherever it is, and prints warnings about that.
                     os.killpg(os.getpgid(int(pidfile.read_text())), signal.SIGKILL)

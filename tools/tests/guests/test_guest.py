@@ -84,6 +84,12 @@ def test_a_guest_is_killed_soon_after_a_kernel_warning(boot: Boot, goes_on: bool
         result.require_success()
 
 
+def test_a_guest_is_killed_soon_after_its_script(boot: Boot) -> None:
+    result = boot('echo $$ >"$PIDFILE"; echo 0 >"$SHARE/status"; exec sleep 60', timeout=30.0, grace=1.0)
+    assert result.seconds < 10
+    result.require_success()
+
+
 def test_a_guest_that_is_killed_prints_no_warning_about_that(boot: Boot, kernel: Kernel) -> None:
     cleans_up = """trap 'echo "BUG: sleeping in console_exit"; exit 1' TERM; echo $$ >"$PID"; echo "BUG: first"; """
     native = user_mode(kernel, cleans_up + "while :; do sleep 0.1; done")
