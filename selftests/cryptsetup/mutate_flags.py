@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""mutate_flags.py IMAGE MAPPING SEED PATCHED RELEASED <SECRET: two cryptsetups read random flags in a LUKS2 header.
+"""mutate_flags.py IMAGE MAPPING PATCHED RELEASED SEED <SECRET: two cryptsetups read random flags in a LUKS2 header.
 
 Both must end with the same status, show the same flags and load the same table. The same seed makes the same headers.
 """
@@ -107,7 +107,7 @@ def verdict(image, mapping, program):
     return found
 
 
-def main(image, mapping, seed, patched, released):
+def main(image, mapping, patched, released, seed):
     random.seed(int(seed))
     disk = os.open(image, os.O_RDWR)
     size = int.from_bytes(os.pread(disk, BINARY, 0)[SIZE], "big")

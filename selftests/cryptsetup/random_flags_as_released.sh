@@ -13,23 +13,16 @@ TIME=$(full_or_quick 60 20)
 
 # same_as_released SEED
 same_as_released() {
-	local seed=$1 end=$((SECONDS + TIME)) image=$WORK/image said
+	local image=$WORK/image
 
 	SECRET=fake-passphrase
 	truncate -s 8M "$image" || broken "no room for $image"
 	setup luksFormat -q --type luks2 "${FAST_KDF[@]}" --offset 8192 "$image"
 	defer close_volume
-	while [ $SECONDS -lt $end ] && ((failed == 0)); do
-		said=$("$(dirname "$0")/mutate_flags.py" "$image" "$VOLUME" $seed "$CRYPTSETUP" "$RELEASED" \
-			<<<"$SECRET" 2>&1)
-		want "status of mutate_flags.py with seed $seed" 0 $?
-		no_warnings
-		mark_log
-		start_mark=$mark seed=$((seed + 1))
-	done
-	diag "$said"
-	diag "$((seed - $1)) seeds"
+	each_seed "$1" mutate_flags "$image"
 }
+
+mutate_flags() { "$(dirname "$0")/mutate_flags.py" "$1" "$VOLUME" "$CRYPTSETUP" "$RELEASED" "$2" <<<"$SECRET"; }
 
 requires_cryptsetup flags python3
 "$RELEASED" --help 2>/dev/null | grep -q -e "$NO_READ" || skip "needs a released cryptsetup with $NO_READ"

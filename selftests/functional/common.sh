@@ -181,6 +181,22 @@ soon() {
 	done
 }
 
+# each_seed SEED COMMAND...: run the command with SEED, SEED + 1 and so on as its last argument, for
+# $TIME seconds, until it fails or the kernel warns.
+each_seed() {
+	local seed=$1 end=$((SECONDS + TIME)) said
+
+	while [ $SECONDS -lt $end ] && ((failed == 0)); do
+		said=$("${@:2}" $seed 2>&1)
+		want "status of $2 with seed $seed" 0 $?
+		no_warnings
+		mark_log
+		start_mark=$mark seed=$((seed + 1))
+	done
+	diag "$said"
+	diag "$((seed - $1)) seeds"
+}
+
 # for_now FILE VALUE: write it to a file of the kernel, until the end.
 for_now() {
 	defer sh -c "echo $(cat "$1") >$1"

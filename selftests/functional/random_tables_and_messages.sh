@@ -35,20 +35,9 @@ a_short_seed_is_not_read_beyond_the_key() {
 
 # data_stay SEED
 data_stay() {
-	local seed=$1 end=$((SECONDS + TIME)) table said
-
 	null_disk
 	crypt fuzzed aes-xts-plain64 ${FLAGS[both]}
-	table=$(dmsetup table --showkeys "${MAPPED##*/}")
-	while [ $SECONDS -lt $end ] && ((failed == 0)); do
-		said=$("$(dirname "$0")/fuzz.py" "${MAPPED##*/}" "$table" $seed 2>&1)
-		want "status of fuzz.py" 0 $?
-		no_warnings
-		mark_log
-		start_mark=$mark seed=$((seed + 1))
-	done
-	diag "$said"
-	diag "$((seed - $1)) seeds"
+	each_seed "$1" "$(dirname "$0")/fuzz.py" "${MAPPED##*/}" "$(dmsetup table --showkeys "${MAPPED##*/}")"
 }
 
 requires python3 modes
