@@ -38,13 +38,23 @@ from ..testing.files import (
     test_names,
 )
 from ..testing.mutants import Mutant, all_mutants, named, sample, without_debug_kernel
-from ..testing.outside import mode_jobs
+from ..testing.outside import mode_jobs, wanted_tests
 from ..testing.proof import PROOF_KINDS, record
 from ..testing.results import earlier_outcomes, run_parts, store
 from ..testing.suites import Suite, test_each_commit, test_queue
 from ..trees.package import default_version
 from ..trees.series import Tree
-from ..trees.targets import DEFAULT, NATIVE, PROCESSORS, TARGETS, Target, get_target, stack_below, top_of_stack
+from ..trees.targets import (
+    DEFAULT,
+    NATIVE,
+    PROCESSORS,
+    TARGETS,
+    XFSTESTS,
+    Target,
+    get_target,
+    stack_below,
+    top_of_stack,
+)
 from .machines import machine_as_it_stands, make_machine, patched_cryptsetup, steps
 from .queue import packaged
 from .request import Request
@@ -352,14 +362,19 @@ def outside(request: Request, tests: str, blktests: Path | None, xfstests: Path 
     checkouts = {name: path for name, path in (("blktests", blktests), ("xfstests", xfstests)) if path}
     if not checkouts:
         raise UserError("outside: give BLKTESTS=DIR, XFSTESTS=DIR or both, checkouts that are built")
-    target = request.kernel_target()
+    modes, target = wanted_tests(checkouts, tests.split()), request.kernel_target()
     ensure_packages("base", "build", "guest", "outside")
     tree = request.tree(target)
     lowest = [*(request.tree(below) for below in stack_below(target)), tree][0]
-    machine = make_machine(request, tree, target.tested, ("series",))
-    base = build_variant(machine.kernel, lowest, lowest.base, "base")
-    suite = Suite(replace(machine, modules={"base": base, **machine.modules}), "outside")
-    return _close(suite.run(mode_jobs(suite, checkouts, tests.split())))
+    found = []
+    for name, checkout in checkouts.items():
+        wanted = {mode: those for mode, those in modes.items() if mode.startswith(name)}
+        if wanted:
+            machine = make_machine(request, tree, target.tested if name == "blktests" else XFSTESTS, ("series",))
+            base = build_variant(machine.kernel, lowest, lowest.base, "base")
+            suite = Suite(replace(machine, modules={"base": base, **machine.modules}), "outside")
+            found.append(suite.run(mode_jobs(suite, checkout, wanted)))
+    return _close(total(found))
 
 
 def package_test(request: Request, tests: str) -> int:

@@ -43,6 +43,7 @@ from ..trees.targets import (
     NATIVE_DEBUG,
     NATIVE_PATCH,
     S390X,
+    XFSTESTS,
     Target,
     stack_below,
 )
@@ -91,6 +92,7 @@ USER_MODE = Arch("um", "linux", "linux")
 ARCHES = {  # by flavour; others: HOST
     NATIVE: USER_MODE,
     NATIVE_DEBUG: USER_MODE,
+    XFSTESTS: USER_MODE,
     MEASURED: USER_MODE,
     DISTRIBUTION: USER_MODE,
     KCSAN: replace(HOST, kernel_only=("KCSAN_SANITIZE=n",)),  # only the device mapper is instrumented

@@ -81,26 +81,28 @@ def in_mode(mode: str, checkout: Path) -> list[str]:
     return sorted(wanted - EXCLUDED)
 
 
-def mode_jobs(suite: Suite, checkouts: Mapping[str, Path], only: Sequence[str]) -> list[Job]:
-    """The jobs that run the suites of these checkouts, one for each mode; `only` names tests or modes.
+def wanted_tests(checkouts: Mapping[str, Path], only: Sequence[str]) -> dict[str, list[str]]:
+    """The tests that run in each mode of the suites of these checkouts; `only` names tests or modes.
 
     Raises UserError when no test is left.
     """
-    found: list[Job] = []
-    for mode in MODES:
-        if checkout := checkouts.get(mode.partition("/")[0]):
-            tests = [test for test in in_mode(mode, checkout) if not only or {test, mode} & {*only}]
-            found += [partial(_compare, suite, checkout, mode, tests)] if tests else []
-    if not found:
+    found = {
+        mode: [test for test in in_mode(mode, checkout) if not only or {test, mode} & {*only}]
+        for mode in MODES
+        if (checkout := checkouts.get(mode.partition("/")[0]))
+    }
+    if not any(found.values()):
         raise UserError(f"TEST={' '.join(only)} names no test of these checkouts, and none of: {', '.join(MODES)}")
-    return found
+    return {mode: tests for mode, tests in found.items() if tests}
+
+
+def mode_jobs(suite: Suite, checkout: Path, modes: Mapping[str, Sequence[str]]) -> list[Job]:
+    """The jobs that run tests of a checkout, one for each mode."""
+    return [partial(_compare, suite, checkout, mode, tests) for mode, tests in modes.items()]
 
 
 def _compare(suite: Suite, checkout: Path, mode: str, tests: Sequence[str]) -> Outcome:
     """Run the tests of one mode with both drivers."""
-    option = f"CONFIG_{MODES[mode].get('FSTYP', '').upper()}_FS=y"
-    if "FSTYP" in MODES[mode] and option not in suite.machine.kernel.config.read_text().splitlines():
-        return Outcome(mode, Counts(0, 0, 1), 0.0, f"did not run: the kernel lacks {option}")
     found, start = {}, time.monotonic()
     for variant in ("base", "series"):
         guests = replace(

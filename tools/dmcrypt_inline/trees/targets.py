@@ -20,9 +20,10 @@ MEASURED = "measured"  # User-Mode Linux for measurements with real ciphers
 DISTRIBUTION = "distribution"  # the same with options that distributions set
 NATIVE_PATCH, MEASURED_PATCHES = "native.patch", "measured/*.patch"  # for the sources of these kernels
 RT, KCSAN = "rt", "kcsan"  # PREEMPT_RT, and the detector of data races
+XFSTESTS = "xfstests"  # User-Mode Linux with file systems and few debug options
 PROCESSORS = ARM64, S390X = "arm64", "s390x"  # other processors, which QEMU emulates
 # Kernels that run
-FLAVOURS = ("fast", "debug", NATIVE, NATIVE_DEBUG, MEASURED, DISTRIBUTION, RT, KCSAN, *PROCESSORS)
+FLAVOURS = ("fast", "debug", NATIVE, NATIVE_DEBUG, MEASURED, DISTRIBUTION, RT, KCSAN, XFSTESTS, *PROCESSORS)
 # Kernels that are only configured, to compile dm-crypt for them: the fast one with one change, or another processor.
 COMPILE_ONLY = ("clang", "preempt", "preempt_none", "one_cpu", "no_keys")
 CROSS_COMPILE_ONLY = ("i386", "arm", "s390")
@@ -241,13 +242,14 @@ def config_fragments(
         **{name: ("guest", "emulated", own, name) for name in PROCESSORS},
         NATIVE: ("guest", "native", own),
         NATIVE_DEBUG: ("guest", "native", "debug", own, "native_debug"),
+        XFSTESTS: ("guest", "native", own, "xfstests"),
         MEASURED: ("measured",),
         DISTRIBUTION: ("measured", "distribution"),
         "clang": fast,
         **{name: (*fast, f"compiled/{name}") for name in COMPILE_ONLY if name != "clang"},
         **{name: ("compiled", f"compiled/{name}") for name in CROSS_COMPILE_ONLY},
     }
-    for flavour in {without, NATIVE, NATIVE_DEBUG, MEASURED, DISTRIBUTION}.difference(native):
+    for flavour in {without, NATIVE, NATIVE_DEBUG, XFSTESTS, MEASURED, DISTRIBUTION}.difference(native):
         fragments.pop(flavour, None)
     for flavour, name in (last or {}).items():
         fragments[flavour] += (name,)
@@ -297,7 +299,7 @@ LINUX_5_8 = Target(
     ),
     later=(("functional/throttled_writer_stops_nobody", "others_write both"),),  # the root cgroup is the last patch
 )
-LINUX_7_3_NATIVE = (NATIVE_DEBUG, MEASURED, DISTRIBUTION)
+LINUX_7_3_NATIVE = (NATIVE_DEBUG, XFSTESTS, MEASURED, DISTRIBUTION)
 LINUX_7_3 = Target(
     name="linux-7.3-fixes",
     upstream="Linux mainline, today's",

@@ -11,7 +11,7 @@ from dmcrypt_inline.common.counts import Counts
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.guests.machine import Machine
 from dmcrypt_inline.kernels.build import Kernel
-from dmcrypt_inline.testing.outside import FAIL, PASS, SKIP, Found, compared, in_mode, mode_jobs, read
+from dmcrypt_inline.testing.outside import FAIL, PASS, SKIP, Found, compared, in_mode, mode_jobs, read, wanted_tests
 from dmcrypt_inline.testing.suites import Suite
 
 SLEEPS = "BUG: sleeping function called from invalid context at block/blk-core.c:823"
@@ -84,22 +84,22 @@ def test_the_modes_have_their_tests(checkout: Path) -> None:
 
 def test_both_drivers_run_all_tests(machine: Machine, checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     suite = Suite(machine, "outside")
-    assert suite.run(mode_jobs(suite, {"blktests": checkout}, ["blktests/both"])) == Counts(2, 1, 0)
+    modes = wanted_tests({"blktests": checkout}, ["blktests/both"])
+    assert suite.run(mode_jobs(suite, checkout, modes)) == Counts(2, 1, 0)
     said = capsys.readouterr().out
     assert f"    block/004: fail ({SLEEPS}) with the base, pass with the queue\n" in said
     assert "    not ok block/003: pass with the base, fail with the queue\n" in said
+
+
+def test_words_choose_tests_and_modes(checkout: Path, tmp_path: Path) -> None:
+    both = {"blktests": checkout, "xfstests": write_files(tmp_path / "xfstests", {"tests/generic/001": ""})}
+    assert wanted_tests(both, ["xfstests/xfs"]) == {"xfstests/xfs": ["generic/001"]}
+    assert list(wanted_tests(both, ["zbd/001"])) == ["blktests/zoned"]
     with pytest.raises(UserError, match="names no test"):
-        mode_jobs(suite, {"blktests": checkout}, ["block/099"])
-
-
-def test_a_mode_whose_file_system_the_kernel_lacks_is_skipped(machine: Machine, tmp_path: Path) -> None:
-    suite = Suite(machine, "outside")
-    xfstests = write_files(tmp_path / "xfstests", {"tests/generic/001": ""})
-    assert suite.run(mode_jobs(suite, {"xfstests": xfstests}, ["xfstests/xfs"])) == Counts(0, 0, 1)
+        wanted_tests(both, ["block/099"])
 
 
 @pytest.fixture
 def machine(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = make_machine(kernel, tmp_path, monkeypatch, "")
-    made.kernel.config.write_text("CONFIG_EXT4_FS=y\n")
     return replace(made, kernel=user_mode(made.kernel, GUEST))
