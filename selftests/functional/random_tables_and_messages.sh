@@ -23,7 +23,7 @@ found_tables_are_refused() {
 
 	needs_cipher "capi:gcm(aes)-random" integrity:28:aead
 	needs_cipher "capi:authenc(hmac(sha256),cbc(aes))-random" integrity:48:aead
-	takes null integrity_key_size:16 || key_size="Invalid feature arguments" # before Linux 6.12
+	takes null integrity_key_size:16 || key_size="Invalid feature arguments" # an old kernel
 	refused "Invalid integrity arguments" null integrity:28
 	refused "Invalid integrity arguments" null integrity:28:none integrity:28:none
 	refused "$key_size" "capi:gcm(aes)-random" integrity:28:aead integrity_key_size:16

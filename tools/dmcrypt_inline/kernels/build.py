@@ -231,7 +231,7 @@ def prepare_kernel(tree: Tree, flavour: str, commit: str = "") -> Prepared:
 
 
 def build_kernel(tree: Tree, flavour: str, commit: str = "") -> Kernel:
-    """The kernel `flavour` (one of targets.FLAVOURS) of the tree, from the cache or built now (minutes).
+    """The kernel `flavour` (a key of the target's fragments) of the tree, from the cache or built now (minutes).
 
     `commit` and errors: as for `prepare_kernel`.
     """

@@ -22,8 +22,6 @@ NATIVE_PATCH, MEASURED_PATCHES = "native.patch", "measured/*.patch"  # for the s
 RT, KCSAN = "rt", "kcsan"  # PREEMPT_RT, and the detector of data races
 XFSTESTS = "xfstests"  # User-Mode Linux with file systems and few debug options
 PROCESSORS = ARM64, S390X = "arm64", "s390x"  # other processors, which QEMU emulates
-# Kernels that run
-FLAVOURS = ("fast", "debug", NATIVE, NATIVE_DEBUG, MEASURED, DISTRIBUTION, RT, KCSAN, XFSTESTS, *PROCESSORS)
 # Kernels that are only configured, to compile dm-crypt for them: the fast one with one change, or another processor.
 COMPILE_ONLY = ("clang", "preempt", "preempt_none", "one_cpu", "no_keys")
 CROSS_COMPILE_ONLY = ("i386", "arm", "s390")
