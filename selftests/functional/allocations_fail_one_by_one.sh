@@ -3,7 +3,7 @@
 DESCRIPTION="whichever allocation of an operation fails, nothing leaks, hangs, or succeeds wrongly"
 #
 # Of the operations load, resume, key set, key wipe, read and write: those allocations that the
-# caller makes itself, not those of workers.
+# caller makes itself, and of reads and writes those of workers.
 # Requires: root, dmsetup, null_blk, dm-integrity, python3, debugfs, /proc/PID/fail-nth,
 # CONFIG_FAILSLAB, CONFIG_FAIL_PAGE_ALLOC, CONFIG_DEBUG_KMEMLEAK.
 # Risks: CONFIG_DEBUG_OBJECTS may give up until the next boot: use a guest.
@@ -46,6 +46,7 @@ CASES+=("each_allocation_fails both aes-cbc-essiv:sha256"
 	"each_allocation_fails both aes-cbc-eboiv sector_size:4096"
 	"each_allocation_fails both aes-cbc-elephant"
 	"each_allocation_fails both null"
+	"each_allocation_fails default capi:gcm(aes)-random integrity:28:aead sector_size:4096"
 	"each_allocation_fails both capi:gcm(aes)-random integrity:28:aead sector_size:4096")
 quick_cases "each_allocation_fails both aes-xts-plain64"
 run

@@ -16,28 +16,42 @@ LENGTH = 65536
 MOST = 5000  # allocations of one operation
 
 
-def fail_each(what, operation, before=None, after_success=None):
-    """Repeat an operation with its first, second, ... allocation failing until it has no more; count its failures."""
-    nth = os.open("/proc/thread-self/fail-nth", os.O_RDWR)
+def workers():
+    """The threads that may work for a mapping."""
+    for task in os.listdir("/proc"):
+        if task.isdigit():
+            with open(f"/proc/{task}/comm") as file:
+                if file.read().startswith(("kworker", "dmcrypt_write", "cryptd")):
+                    yield task
+
+
+def fail_each(what, operation, before=None, after_success=None, tasks=lambda: ["thread-self"]):
+    """Repeat an operation with its first, second, ... allocation failing until it has no more; count its failures.
+
+    Of several tasks each one's allocations fail.
+    """
     needed = 0
     for number in range(1, MOST):
         if before:
             before()
         failed = False
-        os.pwrite(nth, b"%d" % number, 0)
+        files = [os.open(f"/proc/{task}/fail-nth", os.O_RDWR) for task in tasks()]
+        for file in files:
+            os.pwrite(file, b"%d" % number, 0)
         try:
             operation()
         except OSError:
             failed = True
-        left = int(os.pread(nth, 20, 0))
-        os.pwrite(nth, b"0", 0)
+        left = min(int(os.pread(file, 20, 0)) for file in files)
+        for file in files:
+            os.pwrite(file, b"0", 0)
+            os.close(file)
         if left and failed:
             sys.exit(f"{what} fails without a failing allocation")
         if after_success and not failed:
             after_success()
         if left:
             print(f"{what}: {number - 1} allocations, {needed} of them needed", flush=True)
-            os.close(nth)
             return needed
         needed += failed
     sys.exit(f"{what} has more than {MOST} allocations")
@@ -81,6 +95,8 @@ def main(name, table):
 
     fail_each("write", write, before=zeroes, after_success=read)
     fail_each("read", read)
+    fail_each("write in workers", write, before=zeroes, after_success=read, tasks=workers)
+    fail_each("read in workers", read, tasks=workers)
     if not fail_each("load", lambda: mapping.load(table), before=mapping.clear, after_success=activate):
         sys.exit("no allocation fails")
     mapping.suspend()
