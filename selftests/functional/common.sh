@@ -23,8 +23,16 @@ ktap_test_fail() {
 # diag TEXT...: print lines that are no KTAP.
 diag() { echo "# ${*//$'\n'/$'\n'# }"; }
 
-# hang REASON: this case has failed, and its devices cannot be removed.
-hang() { deferred=() && fail "$*"; }
+# hang REASON: this case has failed, and its devices cannot be removed. Tells what waits.
+hang() {
+	local task
+
+	diag "reads and writes in flight:" "$(grep -v ' 0 *0$' /sys/block/*/inflight)"
+	for task in /proc/[0-9]*; do
+		! grep -q "^State:.D" "$task/status" || diag "$(cat "$task/comm" "$task/stack")"
+	done 2>/dev/null
+	deferred=() && fail "$*"
+}
 
 # full_or_quick FULL QUICK: print one of them.
 full_or_quick() { [ -n "$DM_CRYPT_QUICK" ] && echo "$2" || echo "$1"; }
