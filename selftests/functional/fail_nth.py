@@ -9,6 +9,7 @@ says that it succeeded and the data are wrong.
 import mmap
 import os
 import sys
+from pathlib import Path
 
 from device_mapper import Mapping
 
@@ -18,11 +19,8 @@ MOST = 5000  # allocations of one operation
 
 def workers():
     """The threads that may work for a mapping."""
-    for task in os.listdir("/proc"):
-        if task.isdigit():
-            with open(f"/proc/{task}/comm") as file:
-                if file.read().startswith(("kworker", "dmcrypt_write", "cryptd")):
-                    yield task
+    names = ("kworker", "dmcrypt_write", "cryptd")
+    return [comm.parts[2] for comm in Path("/proc").glob("[0-9]*/comm") if comm.read_text().startswith(names)]
 
 
 def fail_each(what, operation, before=None, after_success=None, tasks=lambda: ["thread-self"]):
