@@ -363,6 +363,8 @@ def outside(request: Request, tests: str, blktests: Path | None, xfstests: Path 
     if not checkouts:
         raise UserError("outside: give BLKTESTS=DIR, XFSTESTS=DIR or both, checkouts that are built")
     modes, target = wanted_tests(checkouts, tests.split()), request.kernel_target()
+    if xfstests and XFSTESTS not in target.fragments:
+        raise UserError(f"outside: XFSTESTS= needs a target of Linux 7.3, not {target.name}")
     ensure_packages("base", "build", "guest", "outside")
     tree = request.tree(target)
     lowest = [*(request.tree(below) for below in stack_below(target)), tree][0]
