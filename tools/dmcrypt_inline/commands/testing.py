@@ -38,23 +38,13 @@ from ..testing.files import (
     test_names,
 )
 from ..testing.mutants import Mutant, all_mutants, named, sample, without_debug_kernel
-from ..testing.outside import mode_jobs, wanted_tests
+from ..testing.outside import flavour_of, mode_jobs, wanted_tests
 from ..testing.proof import PROOF_KINDS, record
 from ..testing.results import earlier_outcomes, run_parts, store
 from ..testing.suites import Suite, test_each_commit, test_queue
 from ..trees.package import default_version
 from ..trees.series import Tree
-from ..trees.targets import (
-    DEFAULT,
-    NATIVE,
-    PROCESSORS,
-    TARGETS,
-    XFSTESTS,
-    Target,
-    get_target,
-    stack_below,
-    top_of_stack,
-)
+from ..trees.targets import DEFAULT, NATIVE, PROCESSORS, TARGETS, Target, get_target, stack_below, top_of_stack
 from .machines import machine_as_it_stands, make_machine, patched_cryptsetup, steps
 from .queue import packaged
 from .request import Request
@@ -363,8 +353,7 @@ def outside(request: Request, tests: str, blktests: Path | None, xfstests: Path 
     if not checkouts:
         raise UserError("outside: give BLKTESTS=DIR, XFSTESTS=DIR or both, checkouts that are built")
     modes, target = wanted_tests(checkouts, tests.split()), request.kernel_target()
-    if xfstests and XFSTESTS not in target.fragments:
-        raise UserError(f"outside: XFSTESTS= needs a target of Linux 7.3, not {target.name}")
+    flavours = {name: flavour_of(name, target) for name in checkouts}
     ensure_packages("base", "build", "guest", "outside")
     tree = request.tree(target)
     lowest = [*(request.tree(below) for below in stack_below(target)), tree][0]
@@ -372,7 +361,7 @@ def outside(request: Request, tests: str, blktests: Path | None, xfstests: Path 
     for name, checkout in checkouts.items():
         wanted = {mode: those for mode, those in modes.items() if mode.startswith(name)}
         if wanted:
-            machine = make_machine(request, tree, target.tested if name == "blktests" else XFSTESTS, ("series",))
+            machine = make_machine(request, tree, flavours[name], ("series",))
             base = build_variant(machine.kernel, lowest, lowest.base, "base")
             suite = Suite(replace(machine, modules={"base": base, **machine.modules}), "outside")
             found.append(suite.run(mode_jobs(suite, checkout, wanted)))

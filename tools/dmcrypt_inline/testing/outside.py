@@ -12,6 +12,7 @@ from ..common.errors import UserError
 from ..guests.guest import run_guest
 from ..guests.kernel_log import IO_ERROR, find_warnings
 from ..kernels.build import Module
+from ..trees.targets import XFSTESTS, Target
 from .guest_tests import MARK, Guests
 from .results import Outcome
 from .suites import Job, Suite, printer
@@ -79,6 +80,15 @@ def in_mode(mode: str, checkout: Path) -> list[str]:
         wanted = {test for test in on_device if not test.startswith("zbd/")}
         wanted |= {test for test, text in texts.items() if "_have_driver dm-crypt" in text}
     return sorted(wanted - EXCLUDED)
+
+
+def flavour_of(suite: str, target: Target) -> str:
+    """The flavour of the kernel for a suite. Raises UserError if the target has none for xfstests."""
+    if suite == "blktests":
+        return target.tested
+    if XFSTESTS not in target.fragments:
+        raise UserError(f"XFSTESTS= needs a target of Linux 7.3, not {target.name}")
+    return XFSTESTS
 
 
 def wanted_tests(checkouts: Mapping[str, Path], only: Sequence[str]) -> dict[str, list[str]]:
