@@ -23,7 +23,8 @@ ktap_test_fail() {
 # diag TEXT...: print lines that are no KTAP.
 diag() { echo "# ${*//$'\n'/$'\n'# }"; }
 
-# hang REASON: this case has failed, and its devices cannot be removed. Tells what waits.
+# hang REASON: this case has failed, and its devices cannot be removed.
+# Prints the requests and the tasks that wait.
 hang() {
 	local task
 

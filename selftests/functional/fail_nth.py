@@ -24,9 +24,9 @@ def workers():
 
 
 def fail_each(what, operation, before=None, after_success=None, tasks=lambda: ["thread-self"]):
-    """Repeat an operation with its first, second, ... allocation failing until it has no more; count its failures.
+    """Let each allocation of an operation fail once, and count how often the operation fails.
 
-    Of several tasks each one's allocations fail.
+    `tasks` returns the tasks whose allocations fail: their first ones, then their second ones, and so on.
     """
     needed = 0
     for number in range(1, MOST):
