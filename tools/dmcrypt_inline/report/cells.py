@@ -1,7 +1,7 @@
 """The results of make bench by cell: a load on one variant in one mode."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,9 +103,3 @@ def cell_groups(results: Results) -> list[Group]:
         cell = Cell(sample["variant"], sample["mode"])
         cells.setdefault(cell.name, cell).samples[sample["round"]] = sample
     return list(found.values())
-
-
-def by_setting(of: list[Group]) -> Iterator[tuple[str, list[Group]]]:
-    """The groups of each setting."""
-    for setting in dict.fromkeys(group.setting for group in of):
-        yield setting, [group for group in of if group.setting == setting]

@@ -8,7 +8,7 @@ from typing import Any
 from ..bench.sectors import NEW_CORE
 from . import charts
 from .cells import Results
-from .statistics import Spread, compare, spread
+from .statistics import compare, spread
 from .tables import Chart, Section, Table, figure, ratio
 
 KIND = ("form", "instructions", "cipher", "sector", "flags")
@@ -34,14 +34,7 @@ def sector_sections(results: Results) -> list[Section]:
     found: dict[tuple[Any, ...], list[NativeCell]] = {}
     for cell in cells:
         found.setdefault(tuple(cell[name] for name in KIND), []).append(cell)
-    limits = {}  # the cipher in sectors of 4096 bytes, by form, instructions and load
-    for (form, instructions, cipher, sector, _), of in found.items():
-        if (cipher, sector) == ("aes", 4096):
-            times = {
-                (form, instructions, _load(cell)): median(cell[CPU_TIME]) for cell in of if cell["variant"] == "library"
-            }
-            limits.update(times)
-    return [_sector_section(kind, of, results, limits) for kind, of in found.items()]
+    return [_sector_section(kind, of, results) for kind, of in found.items()]
 
 
 def _load(cell: NativeCell) -> str:
@@ -49,9 +42,7 @@ def _load(cell: NativeCell) -> str:
     return f"{SIZES[cell['size']]} {cell['direction']}{work}"
 
 
-def _sector_section(
-    kind: Sequence[Any], of: Sequence[NativeCell], results: Results, limits: Mapping[tuple[Any, ...], float]
-) -> Section:
+def _sector_section(kind: Sequence[Any], of: Sequence[NativeCell], results: Results) -> Section:
     """Nanoseconds per 512 bytes, the ratios to the baseline, and a chart of the requests of 4k and 64k."""
     form, instructions, cipher, sector, flags = kind
     baseline, cpu = results["baseline"], results["environment"]["cpu"]
@@ -67,8 +58,7 @@ def _sector_section(
         _ratios(f"Speed / {baseline}", loads, {name: (baseline, name) for name in compared}),
         _ratios("Speed, new device mapper / old", loads, {name: (name, name + NEW_CORE) for name in cores}),
     ]
-    least = {load: limits[form, instructions, load] for load in loads if limits and cipher == "aes"}
-    chart = Chart("Where the time goes: requests of 4k and 64k", partial(_parts, loads, variants, least))
+    chart = Chart("Requests of 4k and 64k", partial(_bars, loads))
     title = f"{form}, {instructions}: {cipher}, sectors of {sector}, {flags}"
     return Section(title, f"{cpu}.", [] if cores else [chart], [table for table in tables if len(table.columns) > 1])
 
@@ -95,28 +85,14 @@ def _ratio(reference: Sequence[float], samples: Sequence[float]) -> str:
     return ratio(compare(dict(enumerate(reference)), dict(enumerate(samples))))
 
 
-def _parts(loads: Loads, variants: Sequence[str], limits: Mapping[str, float]) -> str:
-    """The time of disk, device mapper, cipher and the rest: that of dm-crypt and the crypto API.
-
-    The cipher alone is the faster one of `api` and `library`. Both work sector by sector: a variant that encrypts
-    several sectors in one call may take less. `limits`: the cipher at its rate in sectors of 4096 bytes.
-    """
-    shown = [name for name in variants if name not in ALONE]
-    panels = {}
-    for load, found in loads.items():
-        if not load.startswith("1M") and "," not in load:
-            middle = {name: median(samples) for name, samples in found.items()}
-            disk, below = middle["raw"], middle.get("linear", middle["raw"])
-            cipher = min((middle[name] for name in ("api", "library") if name in middle), default=0.0)
-            ciphers = [min(cipher, middle[name] - below) for name in shown]
-            rest = [middle[name] - below - own for name, own in zip(shown, ciphers)]
-            parts = {"disk": [disk] * len(shown), "device mapper": [below - disk] * len(shown)}
-            parts |= {"cipher": ciphers, "dm-crypt and crypto API": rest}
-            if limits:
-                for values, least in zip(parts.values(), (disk, 0.0, limits[load], 0.0)):
-                    values.append(least)
-            panels[load] = parts
-    return charts.stacks(panels, [*shown, *(["disk, and cipher in 4096 bytes"] if limits else [])], "ns per 512 bytes")
+def _bars(loads: Loads) -> str:
+    """The time of a sector by variant; next to it that of the disk, the device mapper and the cipher alone."""
+    panels: dict[str, charts.Panel] = {
+        load: {name: (spread(samples), figure(median(samples))) for name, samples in found.items()}
+        for load, found in loads.items()
+        if not load.startswith("1M") and "," not in load
+    }
+    return charts.bars(panels, "ns per 512 bytes")
 
 
 def _default_path(cells: Sequence[NativeCell]) -> list[Section]:
@@ -149,11 +125,11 @@ def _default_path(cells: Sequence[NativeCell]) -> list[Section]:
 
 
 def _over_depth(loads: Mapping[str, Mapping[str, NativeCell]]) -> str:
-    panels: dict[str, dict[str, dict[float, Spread]]] = {}
+    panels: dict[str, charts.Panel] = {}
     for modes in loads.values():
         default, both = modes["default"], modes["inline"]
         if default["threads"] == 1:
-            times = [one / other for one, other in zip(default[ELAPSED], both[ELAPSED], strict=True)]
-            series = panels.setdefault(default["direction"], {}).setdefault(SIZES[default["size"]], {})
-            series[default["depth"]] = spread(times)
-    return charts.lines(panels, "requests in flight", "times as fast as the default path")
+            times = spread([one / other for one, other in zip(default[ELAPSED], both[ELAPSED], strict=True)])
+            panel = panels.setdefault(f"{SIZES[default['size']]} {default['direction']}", {})
+            panel[f"{default['depth']} in flight"] = (times, f"{times.median:.2f}×")
+    return charts.bars(panels, "times as fast as the default path")

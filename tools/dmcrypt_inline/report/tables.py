@@ -59,11 +59,12 @@ def ratio(found: Comparison | None) -> str:
     return f"{found.median:.{decimals}f} ({low:.{decimals}f}-{high:.{decimals}f}){mark}"
 
 
-def without_empty_columns(table: Table) -> Table:
-    """The table without the columns that say nothing in any row."""
-    kept = [place for place in range(len(table.columns)) if any(row[place] not in ("", "-") for row in table.rows)]
-    rows = [[row[place] for place in kept] for row in table.rows]
-    return Table(table.caption, [table.columns[place] for place in kept], rows)
+def without_empty(table: Table) -> Table:
+    """The table without the rows and columns that say nothing."""
+    rows = [row for row in table.rows if set(row[1:]) - {"-"}]
+    kept = [place for place in range(len(table.columns)) if any(row[place] not in ("", "-") for row in rows)]
+    columns, *lines = [[row[place] for place in kept] for row in (table.columns, *rows)]
+    return Table(table.caption, columns, lines)
 
 
 def markdown(table: Table) -> str:

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from ..bench.inguest import RAW
 from . import charts
-from .cells import BASELINE, CPU, P50, P99, P999, THROUGHPUT, Group, Metric, Results, by_setting, cell_groups
-from .tables import Chart, Section, Table, figure, quartiles, ratio, without_empty_columns
+from .cells import BASELINE, CPU, P50, P99, P999, THROUGHPUT, Group, Metric, Results, cell_groups
+from .tables import Chart, Section, Table, figure, quartiles, ratio, without_empty
 
 # The title of each workload, its origin, and the metrics that decide it.
 WORKLOADS: Mapping[str, tuple[str, str, Sequence[Metric]]] = {
@@ -29,8 +28,6 @@ NOTES = (
     "interval. '=': the interval holds 1, no difference. '?': too few rounds for an interval.",
     "Other figures are medians with their quartiles. They hold for this boot alone.",
 )
-# The mark of a variant in charts.
-COLOURS = {RAW: charts.GREY, "base": charts.colour(1), "series": charts.colour(0)}
 
 
 def sections(results: Results) -> list[Section]:
@@ -65,56 +62,48 @@ def _same_mode(group: Group, cell: str) -> str:
     return ratio(group.ratio(cell, f"base:{group.cells[cell].mode}", THROUGHPUT))
 
 
+def _shown_together(of: list[Group]) -> dict[str, dict[str, Group]]:
+    """The groups by title, by load those of each setting with several loads, by setting all others."""
+    found: dict[str, dict[str, Group]] = {}
+    single: dict[str, Group] = {}
+    for setting in dict.fromkeys(group.setting for group in of):
+        loads = {group.load: group for group in of if group.setting == setting}
+        if len(loads) > 1:
+            found[setting] = loads
+        else:
+            single[setting] = next(iter(loads.values()))
+    return found | ({next(iter(single.values())).load: single} if single else {})
+
+
 def _compared(of: list[Group], caption: str, text: Callable[[Group, str], str]) -> list[Table]:
-    """Tables of the `text` of each cell: one for each setting with several loads, with a column a load, one for all
-    others.
-    """
-    tables, single = [], []
-    for setting, found in by_setting(of):
-        if len(found) == 1:
-            single += found
-            continue
-        names = _names(found)
-        rows = [[name, *(text(group, name) if name in group.cells else "-" for group in found)] for name in names]
-        tables.append(Table(f"{caption}; {setting}", ["", *(group.load for group in found)], rows))
-    if single:
-        names = _names(single)
-        rows = [[each.setting, *(text(each, name) if name in each.cells else "-" for name in names)] for each in single]
-        tables.append(without_empty_columns(Table(f"{caption}; {single[0].load}", ["", *names], rows)))
-    said = [
-        Table(table.caption, table.columns, [row for row in table.rows if set(row[1:]) - {"-"}]) for table in tables
-    ]
-    return [table for table in said if table.rows]
-
-
-def _names(of: list[Group]) -> list[str]:
-    return list(dict.fromkeys(name for group in of for name in group.cells))
+    """Tables of the `text` of each cell, with a column for each load, or a row for each setting with one load."""
+    tables = []
+    for title, groups in _shown_together(of).items():
+        names = dict.fromkeys(name for group in groups.values() for name in group.cells)
+        lines = [["", *groups]]
+        lines += [[name, *(text(it, name) if name in it.cells else "-" for it in groups.values())] for name in names]
+        if title not in {group.setting for group in of}:
+            lines = list(map(list, zip(*lines)))
+        tables.append(without_empty(Table(f"{caption}; {title}", lines[0], lines[1:])))
+    return [table for table in tables if table.rows]
 
 
 def _charts(of: list[Group], metric: Metric) -> list[Chart]:
     """A chart of each setting with several loads, and one of all others."""
-    split = [(setting, found) for setting, found in by_setting(of)]
-    named = [(setting, {group.load: group for group in found}) for setting, found in split if len(found) > 1]
-    single = {group.setting: group for _, found in split if len(found) == 1 for group in found}
-    named += [(next(iter(single.values())).load, single)] if single else []
-    title = f"{metric.title}, {metric.unit}; "
     return [
-        Chart(title + setting, partial(_bars, panels, metric))
-        for setting, panels in named
-        if any(cell.values(metric) for group in panels.values() for cell in group.cells.values())
+        Chart(f"{metric.title}, {metric.unit}; {title}", partial(_bars, groups, metric))
+        for title, groups in _shown_together(of).items()
+        if any(cell.values(metric) for group in groups.values() for cell in group.cells.values())
     ]
 
 
-def _bars(groups_by_title: Mapping[str, Group], metric: Metric) -> str:
+def _bars(groups: Mapping[str, Group], metric: Metric) -> str:
     """A panel for each group: the metric of its cells and, in brackets, the ratio to the baseline."""
-    panels = {}
-    for title, group in groups_by_title.items():
-        found = []
+    panels: dict[str, charts.Panel] = {}
+    for title, group in groups.items():
         for name, cell in group.cells.items():
             value, times = cell.spread(metric), group.ratio(name, BASELINE, metric)
             if value is not None:
                 text = figure(value.median) + (f" ({times.median:.2f}×)" if times else "")
-                found.append(charts.Bar(name, value, text, COLOURS.get(cell.variant, charts.colour(2))))
-        if found:
-            panels[title] = found
+                panels.setdefault(title, {})[name] = (value, text)
     return charts.bars(panels, metric.unit)
