@@ -16,7 +16,7 @@ from ..kernels.build_programs import Programs
 from ..trees.targets import get_target
 from .files import WITHOUT_QUEUE, cryptsetup_tests, group_of, is_named, kselftests
 from .guest_tests import Guests, TestResult, run_advice
-from .known_failures import KnownFailures
+from .ktap import Report
 from .mutants import Mutant, run_mutant
 from .results import Outcome, earlier_outcomes, say_outcome, store
 
@@ -24,6 +24,10 @@ QUICK_SECONDS, FULL_SECONDS = 2400.0, 10800.0  # against a guest that hangs
 AT_ONCE = 2  # guests at the same time: each mostly keeps one CPU busy
 
 OWN_SUITE_WITHOUT_QUEUE = f"{WITHOUT_QUEUE}/own_suite"
+
+WHY = "fails as on the base"
+ANY = ""  # in place of a case: other faults of the test, and cases that were not reached yet
+Known = dict[str, bool]  # by case of a test: True where it may fail
 
 Job = Callable[[], Outcome]  # one guest
 Judge = Callable[[TestResult], TestResult]
@@ -169,15 +173,17 @@ def test_each_commit(machine: Machine) -> Counts:
     series no case may fail. Tests run in the modes that the commit has.
     """
     suite = Suite(machine, "bisect", env={"DM_CRYPT_ANY_DRIVER": "1"})  # no skip where the driver lacks the flags
-    known = KnownFailures(get_target(machine.kernel.target).later)
+    later = get_target(machine.kernel.target).later
+    known: dict[str, Known] = {}
     outcomes: list[Outcome] = []
 
     def judge(name: str, result: TestResult) -> TestResult:
+        test = result.name
         if name == "base":
-            known.add_base(result)
+            known[test] = failures(result) | {case: True for each, case in later if each == test}
         else:
-            result = suite.judge_series(result) if name == "series" else known.excuse(result)
-        return replace(result, name=f"{name}: {result.name}")
+            result = suite.judge_series(result) if name == "series" else excuse(result, known[test])
+        return replace(result, name=f"{name}: {test}")
 
     for number, name in enumerate(machine.modules, 1):
         say(f"{name}, {number} of {len(machine.modules)}")
@@ -191,12 +197,32 @@ def printer(name: str) -> Callable[[str], None]:
     return lambda line: say(f"    {name}: {line}")
 
 
+def failures(base: TestResult) -> Known:
+    """The failures of the base, which commits may have."""
+    return {case.name: not case.ok for case in base.report.cases} | {ANY: bool(base.faults)}
+
+
+def excuse(found: TestResult, known: Known) -> TestResult:
+    """The result with its known failures as skips. Failures that it does not have are fixed: `known` loses them."""
+    old, cases = found.report, []
+    excused = bool(found.faults) and known.get(ANY, False)
+    for case in old.cases:
+        known[case.name] = not case.ok and known.get(case.name, known.get(ANY, False))
+        cases.append(replace(case, ok=True, skip=WHY) if known[case.name] else case)
+    known[ANY] = excused
+    if excused:
+        report = Report(old.plan, WHY, tuple(cases), ())
+        return replace(found, report=report, status=report.exit_status, warnings=())
+    report = replace(old, cases=tuple(cases))
+    return replace(found, report=report, status=report.exit_status if found.status == old.exit_status else found.status)
+
+
 def excuse_lacking(lacking: Sequence[str], found: TestResult) -> TestResult:
     """The result of a test that must run, with the exceptions of Target.exceptions_in.
 
     They are "test" for a test that may skip, "test:case" for a case that may fail.
     """
     name, report = Path(found.name).name, found.report
-    may_fail = {(found.name, word.removeprefix(f"{name}:")) for word in lacking}
+    may_fail = {word.removeprefix(f"{name}:"): True for word in lacking}
     skips = bool(report.skip) or any(case.skip for case in report.cases)
-    return replace(KnownFailures(may_fail).excuse(found), must_run=skips and name not in lacking)
+    return replace(excuse(found, may_fail), must_run=skips and name not in lacking)

@@ -14,7 +14,6 @@ from dmcrypt_inline.guests.kernel_log import find_warnings
 from dmcrypt_inline.guests.machine import Machine
 from dmcrypt_inline.kernels.build import Kernel, Module
 from dmcrypt_inline.testing import files, guest_tests, results, suites
-from dmcrypt_inline.testing.known_failures import KnownFailures
 from dmcrypt_inline.testing.ktap import parse
 from dmcrypt_inline.testing.mutants import Mutant
 from dmcrypt_inline.testing.results import NOT_OK, OK, earlier_outcomes
@@ -139,9 +138,8 @@ def ran(words: str) -> guest_tests.TestResult:
     ],
 )
 def test_a_commit_may_have_the_failures_of_the_base(base: str, commits: list[tuple[str, tuple[int, int, int]]]) -> None:
-    known = KnownFailures()
-    known.add_base(ran(base))
-    assert [(commit, known.excuse(ran(commit)).counts) for commit, _ in commits] == [
+    known = suites.failures(ran(base))
+    assert [(commit, suites.excuse(ran(commit), known).counts) for commit, _ in commits] == [
         (commit, Counts(*counts)) for commit, counts in commits
     ]
 
