@@ -53,11 +53,6 @@ def call(*argv: str) -> str:
     return done.stdout
 
 
-def cell_order(runs: Sequence[Sequence[str]], number: int) -> list[Sequence[str]]:
-    """The cells of round `number`: every second round runs them backwards, so that a drift hits all alike."""
-    return list(runs if number % 2 else reversed(runs))
-
-
 def crypt_table(part: Mapping[str, Any], mode: str, node: str, sectors: int) -> str:
     """The mapping's table. With a cipher it is that of a LUKS2 volume, whose header comes first."""
     options = [*MODES[mode]]
@@ -215,7 +210,7 @@ class Program:
         with busy(part["busy"]):
             for number in range(1, self.order["rounds"] + 1):
                 print(f"{part['workload']}, {part['setting']}: round {number}", flush=True)
-                for cell in cell_order(runs, number):
+                for cell in runs if number % 2 else runs[::-1]:  # so that a drift hits all alike
                     try:
                         self._cell(part, cell[0], cell[1], node, number)
                     except UnsupportedError as error:

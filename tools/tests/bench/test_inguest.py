@@ -11,7 +11,6 @@ import pytest
 from dmcrypt_inline.bench import inguest
 from dmcrypt_inline.bench.inguest import (
     MeasuringError,
-    cell_order,
     check_table,
     crypt_table,
     fio_samples,
@@ -42,12 +41,6 @@ def test_a_job_that_failed_or_moved_nothing_is_no_sample(change: dict[str, Any])
     document = {"jobs": [FIO["jobs"][0], {**FIO["jobs"][1], **change}]}
     with pytest.raises(ValueError, match="mixed"):
         list(fio_samples(document))
-
-
-def test_every_second_round_runs_backwards() -> None:
-    cells = [("raw", "raw"), ("base", "default"), ("series", "both")]
-    assert cell_order(cells, 1) == cells
-    assert cell_order(cells, 2) == cells[::-1]
 
 
 def test_tables() -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dmcrypt_inline.bench.inguest import DISKS, MODES, NULL, SERIAL, SIZE
+from dmcrypt_inline.bench.inguest import DISKS, MODES, SERIAL, SIZE
 from dmcrypt_inline.bench.measure import GROUPS, JOBS, emulated_disks
-from dmcrypt_inline.bench.plans import AES, PLANS, W1, get_plan
+from dmcrypt_inline.bench.plans import PLANS, W1, get_plan
 from dmcrypt_inline.commands import cli
 from dmcrypt_inline.common.errors import UserError
 
@@ -29,13 +29,6 @@ def test_every_part_names_a_job_file_and_its_sections() -> None:
             assert set(part.modes) <= MODES.keys()
         names = [(part.workload, part.setting) for part in plan.parts]
         assert len(names) == len(set(names))
-
-
-def test_w2_is_the_matrix_of_kernel_5_9() -> None:
-    parts = PLANS["w2"].parts
-    assert [part.cipher for part in parts] == [NULL, AES]
-    cells = parts[0].runs(("base", "series"), base_has_flags=False)
-    assert cells == [("raw", "raw"), ("base", "default"), *(("series", mode) for mode in MODES)]
 
 
 def test_a_base_with_the_flags_is_measured_in_all_modes() -> None:

@@ -57,16 +57,6 @@ def test_make_changes_nothing_of_a_value(forwarded: Callable[..., list[str]], va
     assert forwarded("-j2", "outbox", f"SIGN={value}", SIGN="environment", TEST="x") == [f"SIGN={value}", "outbox"]
 
 
-def test_help_fits_on_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["--help"])
-    lines = capsys.readouterr().out.splitlines()
-    assert ended.value.code == 0
-    assert len(lines) <= 30
-    assert all(len(line) <= 80 for line in lines)
-    assert {line.split()[0] for line in lines if line.startswith("  ") and line.strip()} >= set(cli.STAGES)
-
-
 @pytest.mark.parametrize("stage", cli.STAGES)
 def test_the_options_of_a_stage_are_what_its_function_takes(stage: str) -> None:
     names = vars(cli.stage_parser(stage).parse_args([])).keys()

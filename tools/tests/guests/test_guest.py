@@ -9,7 +9,7 @@ import pytest
 from guests import stand_in, user_mode
 
 from dmcrypt_inline.common.errors import UserError
-from dmcrypt_inline.guests import guest, machine
+from dmcrypt_inline.guests import machine
 from dmcrypt_inline.guests.guest import GuestResult, run_guest
 from dmcrypt_inline.guests.runs import KEPT, kept_runs, new_run
 from dmcrypt_inline.kernels.build import Kernel
@@ -63,14 +63,6 @@ def test_a_guest_that_dies_or_hangs_has_no_status(boot: Boot, body: str, why: st
     assert [warning.kind for warning in result.warnings] == (["kernel panic"] if "panic" in body else [])
     with pytest.raises(UserError):
         result.require_success()
-
-
-def test_each_part_of_a_console_is_searched_once(boot: Boot, monkeypatch: pytest.MonkeyPatch) -> None:
-    searched: list[int] = []
-    monkeypatch.setattr(guest, "find_warnings", lambda text, _: searched.append(len(text)))
-    result = boot("for n in 1 2 3 4 5 6 7 8; do echo a line of the console; sleep 0.25; done")
-    # The last search is that of the complete console, for the result.
-    assert sum(searched[:-1]) <= result.console.stat().st_size
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
