@@ -41,11 +41,8 @@ def test_a_boot_is_a_sample() -> None:
 )
 def test_the_instructions_of_the_processor(flags: str, older: bool, found: list[str]) -> None:
     assert instructions(f"model name\t: any\nflags\t\t: fpu {flags}\n", older) == found
-
-
-def test_a_processor_without_aes_has_nothing_to_measure() -> None:
     with pytest.raises(UserError, match="no AES instructions"):
-        instructions("flags\t\t: fpu avx\n", False)
+        instructions("flags\t\t: fpu avx\n", older)
 
 
 def test_a_driver_gets_another_target_s_name() -> None:
