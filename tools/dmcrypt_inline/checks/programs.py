@@ -11,7 +11,7 @@ from ..common.gitrepo import git, resolve, update_files, write_tree
 from ..common.host import GROUPS
 from ..common.progress import step
 from ..common.run import CommandError, Completed, run
-from ..kernels.build_programs import build_of, configure_programs, make_programs
+from ..kernels.build_programs import run_commands
 from ..trees.targets import Build, OwnTest
 from .checklist import Check, Failed, Queue, fail_if, kept_lines, new_lines
 from .sources import succeeds
@@ -22,10 +22,10 @@ DIAGNOSTIC = re.compile(r"\b(warning|error):")
 
 def program_checks(queue: Queue) -> list[Check]:
     """The checks of a queue for a program that is built, or for scripts, which nothing builds."""
-    checks, test = [], queue.target.own_test
-    if queue.target.build:
-        needs = GROUPS[queue.target.build.packages]
-        checks.append(Check("each_patch_builds_without_new_warnings", lambda: _each_builds(queue), needs))
+    checks, build, test = [], queue.target.build, queue.target.own_test
+    if build:
+        needs = GROUPS[build.packages]
+        checks.append(Check("each_patch_builds_without_new_warnings", lambda: _each_builds(queue, build), needs))
     if test:
         checks += [
             Check("changed_scripts_pass_shellcheck", lambda: _shellcheck(queue), ("shellcheck",)),
@@ -34,23 +34,22 @@ def program_checks(queue: Queue) -> list[Check]:
     return checks
 
 
-def _each_builds(queue: Queue) -> None:
+def _each_builds(queue: Queue, build: Build) -> None:
     """Build the base, then each patch in the same directory, and compare the warnings with the base's."""
     tree = queue.applied()
     commits = [resolve(tree.path, f"{commit}^{{tree}}", queue.log) for commit in (tree.base, *tree.commits)]
     compiler = run(["gcc", "--version"], log=queue.log, timeout=60).output.splitlines()[0]
     names = [patch.name for patch in queue.patches()]
-    fail_if(kept_lines((build_of(queue.target), compiler, names, commits), lambda: _new_diagnostics(queue)))
+    fail_if(kept_lines((build, compiler, names, commits), lambda: _new_diagnostics(queue, build)))
 
 
-def _new_diagnostics(queue: Queue) -> list[str]:
-    tree, build = queue.applied(), build_of(queue.target)
-    problems: list[str] = []
+def _new_diagnostics(queue: Queue, build: Build) -> list[str]:
+    tree, problems = queue.applied(), list[str]()
     title = f"compiling {queue.target.name} after each patch"
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name, step(title, queue.log):
         source = Path(name) / "source"
         update_files(tree.path, tree.base, source, queue.log)
-        configure_programs(build, source, Path(name) / "prefix", CFLAGS, queue.log)
+        run_commands(build.configure, source, queue.log, prefix=Path(name) / "prefix", cflags=CFLAGS)
         old = _diagnostics(build, source, queue.log)
         for patch, commit in zip(queue.patches(), tree.commits):
             update_files(tree.path, commit, source, queue.log)
@@ -64,7 +63,7 @@ def _new_diagnostics(queue: Queue) -> list[str]:
 
 def _diagnostics(build: Build, source: Path, log: Path) -> list[str]:
     """Build, and return the compiler's warnings without line numbers. Raises CommandError when the build fails."""
-    output = make_programs(build, source, log)
+    output = run_commands(build.make, source, log)
     return [re.sub(r":\d+:\d+", "", line) for line in output.splitlines() if DIAGNOSTIC.search(line)]
 
 

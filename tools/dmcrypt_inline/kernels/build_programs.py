@@ -17,7 +17,6 @@ from ..common.paths import GIB, is_complete, locked, log_dir, require_space, sta
 from ..common.progress import step
 from ..common.run import run
 from ..trees.series import Tree
-from ..trees.targets import Build, Target
 
 CFLAGS = "-g -O2"
 BUILD_SPACE = GIB  # systemd: 500 MB of sources, objects and programs
@@ -45,7 +44,8 @@ def build_programs(tree: Tree) -> Programs:
     Only reads the tree. Raises UserError when a program fails, when the disk is too small, or when libtool cannot
     install to this path.
     """
-    name, build, log = tree.target.name, build_of(tree.target), log_dir(tree.target.name) / "build.log"
+    name, build, log = tree.target.name, tree.target.build, log_dir(tree.target.name) / "build.log"
+    assert build, "it is a kernel or has scripts only"
     files = str(resolve(tree.path, f"{tree.series}^{{tree}}", log))
     place = use_entry("programs", f"{name}-{files[:16]}")
     if AWKWARD.search(str(place)):
@@ -59,33 +59,19 @@ def build_programs(tree: Tree) -> Programs:
             with step(f"building {name}", log):
                 require_space(place, BUILD_SPACE, f"a build of {name}")
                 update_files(tree.path, tree.series, source, log)
-                configure_programs(build, source, prefix, CFLAGS, log)
-                make_programs(build, source, log)
+                run_commands(build.configure, source, log, prefix=prefix, cflags=CFLAGS)
+                run_commands(build.make, source, log)
                 run_commands(build.install, source, log)
                 stamp(place, key)
     said = run([place / build.program, "--version"], log=log, timeout=60).output
     return Programs(name, prefix, source, parse_version(said), tree.queue_hash)
 
 
-def build_of(target: Target) -> Build:
-    """The row that says how the target is built. Raises UserError for a kernel."""
-    if target.build is None:
-        raise UserError(f"{target.name} is a kernel")
-    return target.build
-
-
-def configure_programs(build: Build, source: Path, prefix: Path, cflags: str, log: Path) -> None:
-    """Configure the sources in `source`. Raises CommandError."""
-    run_commands(build.configure, source, log, prefix=prefix, cflags=cflags)
-
-
-def make_programs(build: Build, source: Path, log: Path) -> str:
-    """Compile all in the configured `source`. Returns the messages, those of each job in one piece."""
-    return run_commands(build.make, source, log)
-
-
 def run_commands(commands: Sequence[Sequence[str]], source: Path, log: Path, **words: object) -> str:
-    """Run the commands of a Build in `source`. Returns their messages. Raises CommandError."""
+    """Run the commands of a Build in `source`. Returns their messages, those of each job of make in one piece.
+
+    Raises CommandError.
+    """
     filled = [[word.format(jobs=jobs(), **words) for word in command] for command in commands]
     env = {"CONFIG_SITE": "/dev/null"}
     return "".join(run(argv, log=log, timeout=1800, cwd=source, env=env).transcript for argv in filled)

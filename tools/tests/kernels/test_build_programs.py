@@ -104,12 +104,12 @@ def queue(made: Tree) -> Queue:
 
 def test_a_patch_without_a_new_warning_passes(tmp_path: Path) -> None:
     moved = "\n\n" + OLD  # the old warning on another line
-    programs._each_builds(queue(tree(tmp_path, CHANGED, moved)))
+    programs._each_builds(queue(tree(tmp_path, CHANGED, moved)), BUILD)
 
 
 def test_only_what_a_patch_changes_is_compiled_again(tmp_path: Path) -> None:
     made = queue(tree(tmp_path, CHANGED))
-    programs._each_builds(made)
+    programs._each_builds(made, BUILD)
     log = made.log.read_text()
     assert (log.count(" -c -o main.o main.c"), log.count(" -c -o old.o old.c")) == (2, 1)
 
@@ -131,7 +131,7 @@ def test_a_patch_that_adds_a_warning_or_breaks_the_build_fails(
     tmp_path: Path, main: str, old: str, expected: str
 ) -> None:
     with pytest.raises(Failed, match=expected):
-        programs._each_builds(queue(tree(tmp_path, main, old)))
+        programs._each_builds(queue(tree(tmp_path, main, old)), BUILD)
 
 
 @pytest.mark.parametrize(
