@@ -13,7 +13,7 @@ from ..common.progress import step
 from ..common.run import CommandError, run
 from ..kernels.build import ARCHES, HOST, USER_MODE, Prepared, make_module, prepare_kernel, write_kbuild
 from ..trees import selftests
-from ..trees.targets import COMPILE_ONLY, CROSS_COMPILE_ONLY
+from ..trees.targets import COMPILE_ONLY, CROSS_COMPILE_ONLY, DRIVER
 from .checklist import Check, Failed, Queue, fail_if, kept_lines, new_lines
 
 SELFTESTS = "tools/testing/selftests/"
@@ -90,7 +90,7 @@ def _makefile_lists_selftests() -> None:
 def _driver_builds(queue: Queue, flavour: str) -> None:
     """Compile the driver with the complete queue applied, for one kernel."""
     tree = queue.applied()
-    states = {"the complete queue": (tree.series, {tree.target.source, *tree.target.other_sources})}
+    states = {"the complete queue": (tree.series, {DRIVER, *tree.target.other_sources})}
     fail_if(_new_diagnostics(queue, prepare_kernel(queue.kernel() or tree, flavour), states))
 
 
@@ -99,7 +99,7 @@ def _each_builds(queue: Queue, flavour: str) -> None:
     tree = queue.applied()
     prepared = prepare_kernel(queue.kernel() or tree, flavour)
     changed = [each for each in queue.changes if each[2].endswith(SOURCES) and not each[2].startswith(SELFTESTS)]
-    code = {path for _, _, path in changed if path.endswith(CODE)} | {tree.target.source}
+    code = {path for _, _, path in changed if path.endswith(CODE)} | {DRIVER}
     if prepared.arch.name == USER_MODE.name:
         code = {path for path in code if "x86" not in Path(path).parts}
     states: dict[str, tuple[str, set[str]]] = {}
@@ -116,7 +116,7 @@ def _new_diagnostics(queue: Queue, prepared: Prepared, states: Mapping[str, tupl
     Raises Failed when a state does not compile, and when sparse does not report PROBE in the base's driver.
     """
     tree = queue.applied()
-    files = {tree.target.source}.union(*(files for _, files in states.values()))
+    files = {DRIVER}.union(*(files for _, files in states.values()))
     with ThreadPoolExecutor(jobs()) as pool:
         base = pool.submit(_diagnostics, queue, prepared, tree.base, files)
         compiled = {name: pool.submit(_diagnostics, queue, prepared, *state) for name, state in states.items()}
@@ -147,7 +147,7 @@ def _diagnostics(queue: Queue, prepared: Prepared, commit: str, files: Iterable[
     sparse = run(["sparse", "--version"], log=queue.log, timeout=60).output
     texts = {path: git(tree.path, "show", f"{commit}:{path}", log=queue.log).output for path in listed.splitlines()}
     if commit == tree.base:
-        texts[tree.target.source] += PROBE
+        texts[DRIVER] += PROBE
     return kept_lines((prepared.key, sparse, sorted(files), texts), lambda: _compile(prepared, texts, files, queue.log))
 
 

@@ -17,7 +17,7 @@ from ..guests.machine import UNACCELERATED, Machine
 from ..kernels.build import build_kernel, build_variant
 from ..kernels.build_programs import Programs
 from ..report import pages
-from ..trees.targets import MEASURED, stack_below, top_of_stack
+from ..trees.targets import DRIVER, MEASURED, stack_below, top_of_stack
 from .machines import drivers_wanted, make_machine, patched_cryptsetup, steps
 from .request import Request
 
@@ -92,7 +92,7 @@ def bench_sectors(request: Request, name: str, rounds: int | None, given: Mappin
     trees["series"] = (made, made.series)
     log = log_dir(target.name) / "variants.log"
     drivers = {
-        variant: git(tree.path, "show", f"{commit}:{target.source}", log=log).output
+        variant: git(tree.path, "show", f"{commit}:{DRIVER}", log=log).output
         for variant, (tree, commit) in trees.items()
     }
     drivers |= {variant: path.read_text() for variant, path in given.items()}

@@ -36,6 +36,7 @@ from ..trees.series import Tree
 from ..trees.targets import (
     ARM64,
     DISTRIBUTION,
+    DRIVER,
     KCSAN,
     MEASURED,
     MEASURED_PATCHES,
@@ -292,7 +293,7 @@ def build_variant(
     objects = [directory, *(str(Path(path).with_suffix(".o")) for path in (*others, *added))]
     added["Kbuild"] = f"obj-m := {' '.join(objects)}\n"
     if driver:
-        added[target.source] = driver.read_text()
+        added[DRIVER] = driver.read_text()
     how = [*(["--reverse"] if reverse else []), *(f"--include={path}*" for path in target.replaced)]
     listed = _listed(tree, commit, *target.replaced).values()
     files = write_tree(tree.path, listed, log, added=added, patches=[patch] if patch else [], how=how)
@@ -305,7 +306,7 @@ def build_variant(
             symbols = f"KCFLAGS=-g1 -fdebug-prefix-map={kernel.variants}/="  # lines of traces; the code stays the same
             make_module(kernel, kernel.variants, log, symbols, "modules")
             publish(final, lambda part: _copy_modules(kernel.variants, part), GIB // 16, f"the modules of {name}")
-    return Module(name, final, resolve(tree.path, f"{files}:{target.source}", log) or "")
+    return Module(name, final, resolve(tree.path, f"{files}:{DRIVER}", log) or "")
 
 
 def _copy_modules(built: Path, into: Path) -> None:

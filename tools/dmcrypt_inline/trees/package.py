@@ -12,6 +12,7 @@ from ..common.gitrepo import git
 from ..common.paths import TOOLS, build_dir, log_dir
 from ..common.run import run
 from .series import Tree
+from .targets import DRIVER
 
 NAME = "dmcrypt-dkms"
 DATA = TOOLS / "package"
@@ -55,7 +56,7 @@ def driver_of(tree: Tree) -> Driver:
         return git(tree.path, "show", f"{tree.series}:{path}", log=log).output
 
     top = dict(re.findall(r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$", show("Makefile"), re.M))
-    source = Path(tree.target.source)
+    source = Path(DRIVER)
     files: dict[str, str] = {}
     wanted = [source.name]
     while wanted:

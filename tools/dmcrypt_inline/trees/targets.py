@@ -9,6 +9,7 @@ queue applies to, `native.patch` is for User-Mode Linux, `measured/*.patch` for 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from ..common.errors import UserError
 from ..common.paths import REPO, TOOLS
@@ -190,14 +191,9 @@ class Target:
         return self.kind == LINUX
 
     @property
-    def source(self) -> str:
-        """The path of dm-crypt.c in a kernel."""
-        return DRIVER if self.is_kernel else ""
-
-    @property
     def replaced(self) -> tuple[str, ...]:
-        """The paths that variants replace: the directory of `source`, with a slash at its end, and `other_sources`."""
-        return (f"{Path(self.source).parent}/", *self.other_sources)
+        """The paths that variants replace: the directory of DRIVER, with a slash at its end, and `other_sources`."""
+        return (f"{Path(DRIVER).parent}/", *self.other_sources)
 
     @property
     def adds_selftests(self) -> bool:
@@ -309,33 +305,19 @@ LINUX_7_3 = Target(
     defects=(*DEFECTS, "nothing_sleeps_under_rcu"),
     exceptions=("throttled_writer_stops_nobody", *KUNIT),
 )
-LINUX_7_3_BIOS = replace(
-    LINUX_7_3,
-    name="linux-7.3-bios",
-    upstream="the tree of linux-7.3-fixes with its queue",
-    blobs={},
-    below="linux-7.3-fixes",
-    defects=(),
-)
-LINUX_7_3_SECTORS = replace(
-    LINUX_7_3_BIOS,
-    name="linux-7.3-sectors",
-    upstream="the tree of linux-7.3-bios with its queue",
-    below="linux-7.3-bios",
-    in_package=True,
-)
-LINUX_7_3_LIBRARY = replace(
-    LINUX_7_3_SECTORS,
-    name="linux-7.3-library",
-    upstream="the tree of linux-7.3-sectors with its queue",
-    below="linux-7.3-sectors",
-    in_package=False,
-)
-LINUX_7_3_UNITS = replace(
+
+
+def _stacked(name: str, below: Target, **fields: Any) -> Target:
+    upstream = f"the tree of {below.name} with its queue"
+    return replace(below, name=name, upstream=upstream, blobs={}, below=below.name, defects=(), **fields)
+
+
+LINUX_7_3_BIOS = _stacked("linux-7.3-bios", LINUX_7_3)
+LINUX_7_3_SECTORS = _stacked("linux-7.3-sectors", LINUX_7_3_BIOS, in_package=True)
+LINUX_7_3_LIBRARY = _stacked("linux-7.3-library", LINUX_7_3_SECTORS, in_package=False)
+LINUX_7_3_UNITS = _stacked(
+    "linux-7.3-units",
     LINUX_7_3_LIBRARY,
-    name="linux-7.3-units",
-    upstream="the tree of linux-7.3-library with its queue",
-    below="linux-7.3-library",
     fragments=config_fragments(
         *LINUX_7_3_NATIVE,
         own="linux-7.3",
@@ -344,12 +326,7 @@ LINUX_7_3_UNITS = replace(
     ),
     exceptions=("throttled_writer_stops_nobody",),
 )
-LINUX_7_3_DM = replace(
-    LINUX_7_3_UNITS,
-    name="linux-7.3-dm",
-    upstream="the tree of linux-7.3-units with its queue",
-    below="linux-7.3-units",
-)
+LINUX_7_3_DM = _stacked("linux-7.3-dm", LINUX_7_3_UNITS)
 LINUX_6_12 = Target(
     name="linux-6.12",
     upstream="Linux 6.12, a long-term kernel",
