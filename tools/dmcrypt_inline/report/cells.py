@@ -55,43 +55,30 @@ CPU = Metric("CPU time", "CPU s/GiB", lambda it: sum(it["cpu_s"].values()) * GIB
 
 
 @dataclass(frozen=True)
-class Cell:
-    """The samples, by round, of a variant in a mode."""
-
-    variant: str
-    mode: str
-    samples: dict[int, Sample] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """Variant and mode: "series:both"; for the device itself just "raw"."""
-        return RAW if self.variant == RAW else f"{self.variant}:{self.mode}"
-
-    def values(self, metric: Metric) -> dict[int, float]:
-        """The metric by round; rounds without it are missing."""
-        found = {number: metric.value(sample) for number, sample in self.samples.items()}
-        return {number: value for number, value in found.items() if value is not None}
-
-    def spread(self, metric: Metric) -> Spread | None:
-        """Median and quartiles of the metric; None where no sample has it."""
-        found = self.values(metric)
-        return spread(list(found.values())) if found else None
-
-
-@dataclass(frozen=True)
 class Group:
-    """The cells of one load in one setting, by name. Only these are compared with each other."""
+    """The cells of one load in one setting, which alone are compared with each other: their samples by round.
+
+    A cell is called by variant and mode: "series:both"; the device itself just "raw".
+    """
 
     workload: str
     setting: str
     load: str
-    cells: dict[str, Cell] = field(default_factory=dict)
+    cells: dict[str, dict[int, Sample]] = field(default_factory=dict)
 
-    def ratio(self, name: str, reference: str, metric: Metric) -> Comparison | None:
+    def values(self, cell: str, metric: Metric) -> dict[int, float]:
+        """The metric by round; rounds without it are missing."""
+        found = {number: metric.value(sample) for number, sample in self.cells.get(cell, {}).items()}
+        return {number: value for number, value in found.items() if value is not None}
+
+    def spread(self, cell: str, metric: Metric) -> Spread | None:
+        """Median and quartiles of the metric; None where no sample has it."""
+        found = self.values(cell, metric)
+        return spread(list(found.values())) if found else None
+
+    def ratio(self, cell: str, reference: str, metric: Metric) -> Comparison | None:
         """The cell's metric divided by the reference's; None for the reference itself and where one is missing."""
-        if name == reference or name not in self.cells or reference not in self.cells:
-            return None
-        return compare(self.cells[name].values(metric), self.cells[reference].values(metric))
+        return None if cell == reference else compare(self.values(cell, metric), self.values(reference, metric))
 
 
 def cell_groups(results: Results) -> list[Group]:
@@ -99,7 +86,6 @@ def cell_groups(results: Results) -> list[Group]:
     found: dict[tuple[str, str, str], Group] = {}
     for sample in results["samples"]:
         key = (sample["workload"], sample["setting"], sample["load"])
-        cells = found.setdefault(key, Group(*key)).cells
-        cell = Cell(sample["variant"], sample["mode"])
-        cells.setdefault(cell.name, cell).samples[sample["round"]] = sample
+        cell = RAW if sample["variant"] == RAW else f"{sample['variant']}:{sample['mode']}"
+        found.setdefault(key, Group(*key)).cells.setdefault(cell, {})[sample["round"]] = sample
     return list(found.values())

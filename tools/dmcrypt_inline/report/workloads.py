@@ -44,14 +44,14 @@ def _section(name: str, of: list[Group]) -> Section:
     tables = _compared(of, f"{metrics[0].title}, {metrics[0].unit}", partial(_value, metric=metrics[0]))
     for metric in metrics:
         tables += _compared(of, f"{metric.title} / {BASELINE}", partial(_ratio, metric=metric))
-    if any(cell.variant == "base" and cell.mode != "default" for group in of for cell in group.cells.values()):
+    if any(cell.startswith("base:") and cell != BASELINE for group in of for cell in group.cells):
         tables += _compared(of, f"{THROUGHPUT.title} / base in the same mode", _same_mode)
     drawn = [chart for metric in metrics for chart in _charts(of, metric)]
     return Section(f"{name}: {title}", text, drawn, tables)
 
 
 def _value(group: Group, cell: str, metric: Metric) -> str:
-    return quartiles(group.cells[cell].spread(metric))
+    return quartiles(group.spread(cell, metric))
 
 
 def _ratio(group: Group, cell: str, metric: Metric) -> str:
@@ -59,7 +59,7 @@ def _ratio(group: Group, cell: str, metric: Metric) -> str:
 
 
 def _same_mode(group: Group, cell: str) -> str:
-    return ratio(group.ratio(cell, f"base:{group.cells[cell].mode}", THROUGHPUT))
+    return ratio(group.ratio(cell, f"base:{cell.partition(':')[2]}", THROUGHPUT))
 
 
 def _shown_together(of: list[Group]) -> dict[str, dict[str, Group]]:
@@ -81,7 +81,7 @@ def _compared(of: list[Group], caption: str, text: Callable[[Group, str], str]) 
     for title, groups in _shown_together(of).items():
         names = dict.fromkeys(name for group in groups.values() for name in group.cells)
         lines = [["", *groups]]
-        lines += [[name, *(text(it, name) if name in it.cells else "-" for it in groups.values())] for name in names]
+        lines += [[name, *(text(group, name) for group in groups.values())] for name in names]
         if title not in {group.setting for group in of}:
             lines = list(map(list, zip(*lines)))
         tables.append(without_empty(Table(f"{caption}; {title}", lines[0], lines[1:])))
@@ -93,7 +93,7 @@ def _charts(of: list[Group], metric: Metric) -> list[Chart]:
     return [
         Chart(f"{metric.title}, {metric.unit}; {title}", partial(_bars, groups, metric))
         for title, groups in _shown_together(of).items()
-        if any(cell.values(metric) for group in groups.values() for cell in group.cells.values())
+        if any(group.values(cell, metric) for group in groups.values() for cell in group.cells)
     ]
 
 
@@ -101,8 +101,8 @@ def _bars(groups: Mapping[str, Group], metric: Metric) -> str:
     """A panel for each group: the metric of its cells and, in brackets, the ratio to the baseline."""
     panels: dict[str, charts.Panel] = {}
     for title, group in groups.items():
-        for name, cell in group.cells.items():
-            value, times = cell.spread(metric), group.ratio(name, BASELINE, metric)
+        for name in group.cells:
+            value, times = group.spread(name, metric), group.ratio(name, BASELINE, metric)
             if value is not None:
                 text = figure(value.median) + (f" ({times.median:.2f}×)" if times else "")
                 panels.setdefault(title, {})[name] = (value, text)
