@@ -86,9 +86,9 @@ def _make(system: DebianSystem, part: Path, log: Path) -> None:
     root = part / "root"
     # debootstrap verifies signatures and checksums.
     minimal = ("--variant=minbase", f"--keyring={KEYRING}", f"--include={','.join(COMMON)}")
-    run(["debootstrap", *minimal, system.suite, root, _uri(system.suite, log)], log=log, timeout=3600)
+    run(["debootstrap", *minimal, system.suite, root, uris_of(system.suite, log)[0]], log=log, timeout=3600)
     suites = (system.suite, *system.arriving)
-    sources = "".join(f"deb [signed-by={KEYRING}] {_uri(suite, log)} {suite} main\n" for suite in suites)
+    sources = "".join(f"deb [signed-by={KEYRING}] {uris_of(suite, log)[0]} {suite} main\n" for suite in suites)
     (root / "etc/apt/sources.list").write_text(sources)
     shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
     install = "apt-get install -q -y --no-install-recommends"
@@ -124,14 +124,6 @@ def _inside(root: Path, commands: Sequence[str], log: Path) -> None:
     """Run shell commands inside the system, in a mount namespace of their own: nothing stays mounted."""
     script = "\n".join(["set -e", "mount -t proc proc /proc", "export DEBIAN_FRONTEND=noninteractive", *commands])
     run(["unshare", "--mount", "chroot", root, "sh", "-c", script], log=log, timeout=3600)
-
-
-def _uri(suite: str, log: Path) -> str:
-    """The archive that this machine's apt knows for a suite. Raises UserError when it knows none."""
-    uris = uris_of(suite, log)
-    if not uris:
-        raise UserError(f"apt of this machine knows no Debian archive that may have {suite}")
-    return uris[0]
 
 
 def encrypt(plain: Path, volume: Path, log: Path) -> None:

@@ -50,9 +50,18 @@ def archive_uris(indextargets: str, codename: str, suite: str) -> list[str]:
 
 
 def uris_of(suite: str, log: Path) -> list[str]:
-    """This machine's archives that may hold `suite`. Raises CommandError or OSError where there is no apt."""
-    asked = run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)"], log=log, timeout=60).output
-    return archive_uris(asked, platform.freedesktop_os_release().get("VERSION_CODENAME", ""), suite)
+    """This machine's archives that may hold `suite`, best first. Raises UserError where there is no apt or archive."""
+    try:
+        asked = run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)"], log=log, timeout=60).output
+        found = archive_uris(asked, platform.freedesktop_os_release().get("VERSION_CODENAME", ""), suite)
+    except (CommandError, OSError) as error:
+        raise UserError(f"packages of {suite} need Debian's apt: {error}") from error
+    if not found:
+        raise UserError(
+            f"apt on this machine names no Debian archive for a suite like {suite}\n"
+            "  add the archive of your release to apt's sources"
+        )
+    return found
 
 
 def package_file(target: Target, log: Path) -> Path:
@@ -142,13 +151,8 @@ def _apt_get(target: Target, words: Sequence[str], into: Path, log: Path) -> str
     advice = f"  or give a checkout of your own: {target.variable}=<git tree>"
     try:
         uris = uris_of(suite, log)
-    except (CommandError, OSError) as error:
-        raise UserError(f"the embedded base needs Debian's apt: {error}\n{advice}") from error
-    if not uris:
-        raise UserError(
-            f"apt on this machine names no Debian archive for a suite like {suite}\n"
-            f"  add the archive of your release to apt's sources\n{advice}"
-        )
+    except UserError as error:
+        raise UserError(f"{error}\n{advice}") from error
     if install_packages("archive"):
         raise UserError(f"{KEYRING} is missing: install the package debian-archive-keyring\n{advice}")
     problems = []
