@@ -31,7 +31,8 @@ def make_kernel(place: Path) -> Kernel:
     modules.mkdir()
     (modules / "null_blk.ko").write_text("a module")
     (place / "config").write_text("CONFIG_DM_CRYPT=m\n")
-    return Kernel("linux-5.8", "fast", HOST, "5.8.0", place, place, place, modules, place, place / "config", "abc")
+    prepared = (place, place, "abc", HOST)
+    return Kernel(*prepared, "linux-5.8", "fast", "5.8.0", place, modules, place, place / "config")
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, place: Path, body: str) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -63,16 +64,15 @@ class Queue:
         return path
 
     @cached_property
-    def tree(self) -> Tree | UserError:
-        """The tree, or the reason why the queue does not apply."""
-        try:
+    def tree(self) -> Tree | None:
+        """The tree, None if the queue does not apply."""
+        with suppress(UserError):
             return self.apply()
-        except UserError as error:
-            return error
+        return None
 
     def applied(self) -> Tree:
         """The tree. Raises Skipped when the queue does not apply, because another check fails then."""
-        if isinstance(self.tree, UserError):
+        if self.tree is None:
             raise Skipped("the queue does not apply")
         return self.tree
 

@@ -38,7 +38,7 @@ from ..testing.files import (
     test_names,
 )
 from ..testing.mutants import Mutant, all_mutants, named, sample, without_debug_kernel
-from ..testing.outside import flavour_of, mode_jobs, wanted_tests
+from ..testing.outside import compare, flavour_of, wanted_tests
 from ..testing.proof import PROOF_KINDS, record
 from ..testing.results import earlier_outcomes, run_parts, store
 from ..testing.suites import Suite, test_each_commit, test_queue
@@ -364,7 +364,7 @@ def outside(request: Request, tests: str, blktests: Path | None, xfstests: Path 
             machine = make_machine(request, tree, flavours[name], ("series",))
             base = build_variant(machine.kernel, lowest, lowest.base, "base")
             suite = Suite(replace(machine, modules={"base": base, **machine.modules}), "outside")
-            found.append(suite.run(mode_jobs(suite, checkout, wanted)))
+            found.append(suite.run([partial(compare, suite, checkout, mode, those) for mode, those in wanted.items()]))
     return _close(total(found))
 
 

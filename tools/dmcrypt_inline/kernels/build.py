@@ -107,24 +107,33 @@ ARCHES = {  # by flavour; others: HOST
 
 
 @dataclass(frozen=True)
-class Kernel:
+class Prepared:
+    """A configured O= directory in which modules' objects can be compiled (but not yet linked against a kernel).
+
+    `objects` is the directory, `source` the kernel's sources, `key` the identity of both (hex).
+    """
+
+    source: Path
+    objects: Path
+    key: str
+    arch: Arch
+
+
+@dataclass(frozen=True)
+class Kernel(Prepared):
     """One built kernel.
 
-    `objects` is its O= directory, `source` its sources, `modules` a flat directory of its .ko files, without those of
-    variants, `variants` the directory in which make builds variants, `key` its identity (hex).
+    `modules` is a flat directory of its .ko files, without those of variants, `variants` the directory in which make
+    builds variants.
     """
 
     target: str
     flavour: str
-    arch: Arch
     release: str
     image: Path
-    source: Path
-    objects: Path
     modules: Path
     variants: Path
     config: Path
-    key: str
 
 
 @dataclass(frozen=True)
@@ -149,16 +158,6 @@ class Module:
     def inputs(self) -> dict[str, Path]:
         """All .ko files, by their places in a guest's input."""
         return {f"modules/{path.name}": path for path in sorted(self.directory.glob("*.ko"))}
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A configured O= directory in which modules' objects can be compiled (but not yet linked against a kernel)."""
-
-    source: Path
-    objects: Path
-    key: str
-    arch: Arch
 
 
 def _shared(target: Target) -> str:
@@ -254,17 +253,14 @@ def build_kernel(tree: Tree, flavour: str, commit: str = "") -> Kernel:
                     _drop_objects(prepared.objects)
                 stamp(built, prepared.key)
     return Kernel(
+        **vars(prepared),
         target=tree.target.name,
         flavour=flavour,
         release=(built / "release").read_text().strip(),
-        arch=arch,
         image=built / arch.image,
-        source=prepared.source,
-        objects=prepared.objects,
         modules=built / "modules",
         variants=place / "variants",
         config=prepared.objects / ".config",
-        key=prepared.key,
     )
 
 
@@ -317,9 +313,9 @@ def _copy_modules(built: Path, into: Path) -> None:
             shutil.copyfile(path, into / path.name)
 
 
-def make_module(kernel: Kernel | Prepared, directory: Path, log: Path, *arguments: str, timeout: float = 600) -> str:
+def make_module(kernel: Prepared, directory: Path, log: Path, *arguments: str) -> str:
     """Run make for the external module in `directory` against the kernel; returns make's messages."""
-    return _make(kernel.objects, log, f"M={directory}", *kernel.arch.arguments, *arguments, timeout=timeout)
+    return _make(kernel.objects, log, f"M={directory}", *kernel.arch.arguments, *arguments, timeout=600)
 
 
 def write_kbuild(directory: Path, objects: Sequence[str], source: Path) -> None:

@@ -4,7 +4,6 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from ..common.counts import Counts
@@ -15,7 +14,7 @@ from ..kernels.build import Module
 from ..trees.targets import XFSTESTS, Target
 from .guest_tests import MARK, Guests
 from .results import Outcome
-from .suites import Job, Suite, printer
+from .suites import Suite, printer
 
 LIMIT, BOOT_SECONDS = 600, 120  # seconds for a test, and for the rest of a guest
 MEMORY = "3G"  # with two RAM disks of 1 GiB, which few tests fill
@@ -106,12 +105,7 @@ def wanted_tests(checkouts: Mapping[str, Path], only: Sequence[str]) -> dict[str
     return {mode: tests for mode, tests in found.items() if tests}
 
 
-def mode_jobs(suite: Suite, checkout: Path, modes: Mapping[str, Sequence[str]]) -> list[Job]:
-    """The jobs that run tests of a checkout, one for each mode."""
-    return [partial(_compare, suite, checkout, mode, tests) for mode, tests in modes.items()]
-
-
-def _compare(suite: Suite, checkout: Path, mode: str, tests: Sequence[str]) -> Outcome:
+def compare(suite: Suite, checkout: Path, mode: str, tests: Sequence[str]) -> Outcome:
     """Run the tests of one mode with both drivers."""
     found, start = {}, time.monotonic()
     for variant in ("base", "series"):

@@ -1,6 +1,7 @@
 """The comparison of other projects' tests, and what ends a guest."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from dmcrypt_inline.common.counts import Counts
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.guests.machine import Machine
 from dmcrypt_inline.kernels.build import Kernel
-from dmcrypt_inline.testing.outside import FAIL, PASS, SKIP, Found, compared, in_mode, mode_jobs, read, wanted_tests
+from dmcrypt_inline.testing.outside import FAIL, PASS, SKIP, Found, compare, compared, in_mode, read, wanted_tests
 from dmcrypt_inline.testing.suites import Suite
 
 SLEEPS = "BUG: sleeping function called from invalid context at block/blk-core.c:823"
@@ -84,8 +85,8 @@ def test_the_modes_have_their_tests(checkout: Path) -> None:
 
 def test_both_drivers_run_all_tests(machine: Machine, checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     suite = Suite(machine, "outside")
-    modes = wanted_tests({"blktests": checkout}, ["blktests/both"])
-    assert suite.run(mode_jobs(suite, checkout, modes)) == Counts(2, 1, 0)
+    [(mode, tests)] = wanted_tests({"blktests": checkout}, ["blktests/both"]).items()
+    assert suite.run([partial(compare, suite, checkout, mode, tests)]) == Counts(2, 1, 0)
     said = capsys.readouterr().out
     assert f"    block/004: fail ({SLEEPS}) with the base, pass with the queue\n" in said
     assert "    not ok block/003: pass with the base, fail with the queue\n" in said
