@@ -9,7 +9,7 @@ from ..bench.sectors import NEW_CORE
 from . import charts
 from .cells import Results
 from .statistics import compare, spread
-from .tables import Chart, Section, Table, figure, ratio
+from .tables import Section, Table, figure, ratio
 
 KIND = ("form", "instructions", "cipher", "sector", "flags")
 CPU_TIME, ELAPSED = "ns_per_512", "elapsed_per_512"
@@ -58,9 +58,9 @@ def _sector_section(kind: Sequence[Any], of: Sequence[NativeCell], results: Resu
         _ratios(f"Speed / {baseline}", loads, {name: (baseline, name) for name in compared}),
         _ratios("Speed, new device mapper / old", loads, {name: (name, name + NEW_CORE) for name in cores}),
     ]
-    chart = Chart("Requests of 4k and 64k", partial(_bars, loads))
+    drawn = {} if cores else {"Requests of 4k and 64k": partial(_bars, loads)}
     title = f"{form}, {instructions}: {cipher}, sectors of {sector}, {flags}"
-    return Section(title, f"{cpu}.", [] if cores else [chart], [table for table in tables if len(table.columns) > 1])
+    return Section(title, f"{cpu}.", drawn, [table for table in tables if len(table.columns) > 1])
 
 
 def _ratios(caption: str, loads: Loads, pairs: Mapping[str, tuple[str, str]]) -> Table:
@@ -119,8 +119,8 @@ def _default_path(cells: Sequence[NativeCell]) -> list[Section]:
         text = "Ratios to the default path; 2 is twice as fast, or half the CPU time. Two CPUs."
         if "nohlt" in form:
             text += " Idle CPUs poll: CPU times say nothing."
-        chart = Chart("Both flags / default path, one thread", partial(_over_depth, loads))
-        sections.append(Section(f"{form}: {cipher}, {variant}", text, [chart], tables))
+        drawn = {"Both flags / default path, one thread": partial(_over_depth, loads)}
+        sections.append(Section(f"{form}: {cipher}, {variant}", text, drawn, tables))
     return sections
 
 

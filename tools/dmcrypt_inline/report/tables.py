@@ -1,6 +1,6 @@
-"""Tables, charts and sections of a report, and how figures are written."""
+"""Tables and sections of a report, and how figures are written."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .statistics import Comparison, Spread
@@ -16,20 +16,12 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Chart:
-    """A title and the function that draws the chart and returns an image as a URI."""
-
-    title: str
-    draw: Callable[[], str]
-
-
-@dataclass(frozen=True)
 class Section:
-    """One part of a report."""
+    """One part of a report. `charts` are functions that draw a chart and return an image as a URI, by title."""
 
     title: str
     text: str
-    charts: Sequence[Chart]
+    charts: Mapping[str, Callable[[], str]]
     tables: Sequence[Table]
 
 

@@ -5,7 +5,7 @@ from functools import partial
 
 from . import charts
 from .cells import BASELINE, CPU, P50, P99, P999, THROUGHPUT, Group, Metric, Results, cell_groups
-from .tables import Chart, Section, Table, figure, quartiles, ratio, without_empty
+from .tables import Section, Table, figure, quartiles, ratio, without_empty
 
 # The title of each workload, its origin, and the metrics that decide it.
 WORKLOADS: Mapping[str, tuple[str, str, Sequence[Metric]]] = {
@@ -46,7 +46,12 @@ def _section(name: str, of: list[Group]) -> Section:
         tables += _compared(of, f"{metric.title} / {BASELINE}", partial(_ratio, metric=metric))
     if any(cell.startswith("base:") and cell != BASELINE for group in of for cell in group.cells):
         tables += _compared(of, f"{THROUGHPUT.title} / base in the same mode", _same_mode)
-    drawn = [chart for metric in metrics for chart in _charts(of, metric)]
+    drawn = {
+        f"{metric.title}, {metric.unit}; {shown}": partial(_bars, groups, metric)
+        for metric in metrics
+        for shown, groups in _shown_together(of).items()
+        if any(group.values(cell, metric) for group in groups.values() for cell in group.cells)
+    }
     return Section(f"{name}: {title}", text, drawn, tables)
 
 
@@ -86,15 +91,6 @@ def _compared(of: list[Group], caption: str, text: Callable[[Group, str], str]) 
             lines = list(map(list, zip(*lines)))
         tables.append(without_empty(Table(f"{caption}; {title}", lines[0], lines[1:])))
     return [table for table in tables if table.rows]
-
-
-def _charts(of: list[Group], metric: Metric) -> list[Chart]:
-    """A chart of each setting with several loads, and one of all others."""
-    return [
-        Chart(f"{metric.title}, {metric.unit}; {title}", partial(_bars, groups, metric))
-        for title, groups in _shown_together(of).items()
-        if any(group.values(cell, metric) for group in groups.values() for cell in group.cells)
-    ]
 
 
 def _bars(groups: Mapping[str, Group], metric: Metric) -> str:

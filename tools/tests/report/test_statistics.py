@@ -37,5 +37,5 @@ def test_samples_are_compared_within_their_round() -> None:
 )
 def test_an_interval_that_holds_1_shows_no_difference(ratios: list[float], differs: bool) -> None:
     found = compare(dict(enumerate(ratios)), dict.fromkeys(range(len(ratios)), 1.0))
-    assert found is not None
+    assert found
     assert found.differs == differs
