@@ -251,7 +251,8 @@ def config_fragments(
 
 
 KUNIT = ("units_same_in_one_call",)  # the KUnit tests of a queue that has them
-ONLY_7_3 = ("lower_layers_delay_and_retry",)  # needs options of linux-7.3.config
+# These need lockdep's knowledge of 7.3, or options of linux-7.3.config.
+ONLY_7_3 = ("cryptd_survives_hotplug", "lower_layers_delay_and_retry")
 # Inline reads have all the time they take, and nothing to go on with.
 NEVER_STOPS = (
     "reads_go_on_in_kcryptd",
@@ -301,6 +302,7 @@ LINUX_7_3 = Target(
     package=Package("linux-source-7.3", "trixie-backports", successor="linux-source-7.4"),
     blobs={DRIVER: "0bd22bda3e2d"},
     fragments=config_fragments(*LINUX_7_3_NATIVE, own="linux-7.3", without="preempt_none"),  # x86 gave it up
+    other_sources=("crypto/cryptd.c",),
     has_flags=True,
     defects=(*DEFECTS, "nothing_sleeps_under_rcu"),
     exceptions=("throttled_writer_stops_nobody", *KUNIT),
