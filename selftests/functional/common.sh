@@ -29,6 +29,7 @@ hang() {
 	local task
 
 	diag "reads and writes in flight:" "$(grep -v ' 0 *0$' /sys/block/*/inflight)"
+	diag "$(dmsetup ls -o blkdevname)"
 	for task in /proc/[0-9]*; do
 		! grep -q "^State:.D" "$task/status" || diag "$(cat "$task/comm" "$task/stack")"
 	done 2>/dev/null

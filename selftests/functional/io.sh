@@ -21,23 +21,25 @@ begun_io() {
 	done
 }
 
-# ends PID DEVICE SECONDS: wait for the end of I/O, but not longer than SECONDS for a request.
+# ends PID DEVICE SECONDS: wait for the end of I/O, but not longer than SECONDS for a request in
+# flight. Without one it is fio that takes its time, for example to start on a busy host.
 ends() {
 	local seen=-1 now since
 
 	while kill -0 "$1" 2>/dev/null; do
 		now=$(completed "$2")
-		[ "$now" -eq "$seen" ] || since=$SECONDS
+		[ "$now" -eq "$seen" ] && [ "$(in_flight "$2")" != "0 0" ] || since=$SECONDS
 		seen=$now
 		[ $((SECONDS - since)) -le "$3" ] || return
 		sleep 0.2
 	done
 }
 
+# in_flight DEVICE: print the number of reads and of writes in flight.
+in_flight() { xargs <"$(block_dir "$1")/inflight"; }
+
 # no_requests_in_flight DEVICE
-no_requests_in_flight() {
-	want "requests in flight" "0 0" "$(xargs <"$(block_dir "$1")/inflight")"
-}
+no_requests_in_flight() { want "requests in flight" "0 0" "$(in_flight "$1")"; }
 
 # verified_io NAME FILE [FIO OPTION]...: I/O with checksums in its data, without an error.
 verified_io() {
