@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-DESCRIPTION="cryptd loses no request while the CPU of its queue goes offline"
+DESCRIPTION="two CPUs never change one queue of cryptd while a CPU goes offline"
 #
-# Softirqs of that CPU add reads to the queue until it is dead, and a worker on another CPU takes
-# them out. Only lockdep sees it with certainty, and only where cryptd has a local lock.
+# Softirqs of that CPU add reads to its queue until it is dead, and a worker on another CPU takes them
+# out. lockdep reports it where cryptd has a local lock; without lockdep it is rarely noticed.
 # Requires: root, dmsetup, fio, null_blk, cryptd, taskset, a second CPU that can go offline,
 # Linux 7, CONFIG_PROVE_LOCKING.
 # Risks: on a kernel with the defect requests may hang until the next boot, and memory may be
@@ -19,8 +19,8 @@ PATIENCE=60 # seconds
 
 cpu_returns() { echo 1 >$CPU; }
 
-# nothing_is_lost: the CPU has a queue of the disk for itself. The block layer waits for the requests
-# in it after the workers have left the CPU, and reads of 2 s all end there.
+# nothing_is_lost: each CPU has a queue of the disk. After the workers have left the CPU the block
+# layer waits until the requests in its queue have ended, which takes up to 2 s.
 nothing_is_lost() {
 	local load i
 

@@ -22,7 +22,7 @@ begun_io() {
 }
 
 # ends PID DEVICE SECONDS: wait for the end of I/O, but not longer than SECONDS for a request in
-# flight. Without one it is fio that takes its time, for example to start on a busy host.
+# flight. Where none is, fio is busy: on a loaded host it can take a minute to start.
 ends() {
 	local seen=-1 now since
 
