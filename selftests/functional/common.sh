@@ -24,15 +24,18 @@ ktap_test_fail() {
 diag() { echo "# ${*//$'\n'/$'\n'# }"; }
 
 # hang REASON: this case has failed, and its devices cannot be removed.
-# Prints the requests and the tasks that wait.
+# Prints the requests, and the tasks that wait or run, twice: a slow machine goes on in 10 s.
 hang() {
-	local task
+	local pause task
 
-	diag "reads and writes in flight:" "$(grep -v ' 0 *0$' /sys/block/*/inflight)"
 	diag "$(dmsetup ls -o blkdevname)"
-	for task in /proc/[0-9]*; do
-		! grep -q "^State:.D" "$task/status" || diag "$(cat "$task/comm" "$task/stack")"
-	done 2>/dev/null
+	for pause in 0 10; do
+		sleep $pause
+		diag "reads and writes in flight:" "$(grep -v ' 0 *0$' /sys/block/*/inflight)"
+		for task in /proc/[0-9]*; do
+			! grep -q "^State:.[DR]" "$task/status" || diag "$(cat "$task/comm" "$task/stack")"
+		done 2>/dev/null
+	done
 	deferred=() && fail "$*"
 }
 
