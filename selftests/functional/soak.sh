@@ -4,8 +4,7 @@ DESCRIPTION="several mappings keep their data whatever is done to them at once, 
 #
 # It changes flags, keys, ciphers and sizes, makes disks fail, removes mappings, takes memory, and
 # takes CPUs offline and back. Nothing hangs. DM_CRYPT_MINUTES (default 1; the short form takes 20 s)
-# and DM_CRYPT_SEED (default 5): the same seed takes the same steps. A failure prints the last of
-# them.
+# and DM_CRYPT_SEED (default 5): the same seed takes the same steps.
 # Requires: root, dmsetup, fio, null_blk, cryptd, dm-flakey, dm-integrity.
 # Risks: the machine's page cache is dropped. After a hang CPUs stay offline.
 
@@ -14,7 +13,6 @@ DESCRIPTION="several mappings keep their data whatever is done to them at once, 
 SLOTS=4     # mappings at a time; the last one is authenticated
 LOAD_MIB=1  # of a mapping, checked
 PATIENCE=60 # seconds in which some request has to complete
-SHOWN=20    # steps
 
 CIPHER_NAMES=(aes-xts-plain64 aes-cbc-essiv:sha256 aes-cbc-eboiv null async-xts async-cbc-eboiv)
 AUTHENTICATED=("capi:gcm(aes)-random" async-gcm)
@@ -23,7 +21,6 @@ SECTOR_SIZES=("" "" sector_size:4096 "sector_size:4096 iv_large_sectors")
 BLOCK_SIZES=(4k-4k 4k-4k 8k-8k 16k-16k 64k-64k 256k-256k 4k-64k)
 
 declare -A MEMORY_OF FLAKY_OF DISKS TAGS_OF CIPHER_OF SIZE_OF MAPPING_OF LOAD_OF NOTE_OF
-STEPS=()
 
 # pick WORD...: set $PICKED to one of them. Not in a subshell: the sequence has to go on.
 pick() {
@@ -31,10 +28,7 @@ pick() {
 	PICKED=$1
 }
 
-step() {
-	STEPS+=("$SECONDS s: $(sed -E 's/[0-9a-f]{64,}/KEY/' <<<"$*")")
-	[ ${#STEPS[@]} -le $SHOWN ] || STEPS=("${STEPS[@]:1}")
-}
+step() { diag "$SECONDS s: $(sed -E 's/[0-9a-f]{64,}/KEY/' <<<"$*")"; }
 
 # table SLOT: set $TABLE to one with new flags.
 table() {
@@ -70,14 +64,19 @@ begin() {
 	LOAD_OF[$1]=$!
 }
 
+# await SLOT PID: wait for a process that waits for requests of this mapping. Return its status.
+# It has no part of the test's output: who reads that waits for the end of all who can write it.
+await() {
+	ends "$2" "/dev/mapper/${MAPPING_OF[$1]}" "$PATIENCE" || hang "slot $1 hangs"
+	wait "$2"
+}
+
+suspend() { dmsetup suspend "${MAPPING_OF[$1]}" &>/dev/null & await "$1" $!; }
+
 # finish SLOT: wait for its I/O, which must not fail.
 finish() {
 	[ -n "${LOAD_OF[$1]}" ] || return
-	if ! ends "${LOAD_OF[$1]}" "/dev/mapper/${MAPPING_OF[$1]}" "$PATIENCE"; then
-		tell
-		hang "slot $1 hangs"
-	fi
-	wait "${LOAD_OF[$1]}"
+	await "$1" "${LOAD_OF[$1]}"
 	want "status of the verified I/O of slot $1" 0 $? ||
 		diag "$(grep -v '^ ' "${NOTE_OF[$1]}" | head -n 6)"
 	LOAD_OF[$1]=""
@@ -88,15 +87,14 @@ finish() {
 switch_flags() {
 	table "$1"
 	step "slot $1: reload $TABLE"
-	dmsetup load "${MAPPING_OF[$1]}" --table "$TABLE" && dmsetup suspend "${MAPPING_OF[$1]}" &&
-		dmsetup resume "${MAPPING_OF[$1]}"
+	dmsetup load "${MAPPING_OF[$1]}" --table "$TABLE" && suspend "$1" && dmsetup resume "${MAPPING_OF[$1]}"
 	want "status of reloading slot $1" 0 $?
 }
 
 wipe_and_set_key() {
 	[ "${CIPHER_OF[$1]}" != null ] || return
 	step "slot $1: wipe and set the key"
-	dmsetup suspend "${MAPPING_OF[$1]}" && dmsetup message "${MAPPING_OF[$1]}" 0 key wipe
+	suspend "$1" && dmsetup message "${MAPPING_OF[$1]}" 0 key wipe
 	want "status of wiping the key of slot $1" 0 $?
 	dmsetup message "${MAPPING_OF[$1]}" 0 key set "$(key_of "${CIPHER_OF[$1]}")" &&
 		dmsetup resume "${MAPPING_OF[$1]}"
@@ -131,7 +129,9 @@ fail_for_a_while() {
 	step "slot $1: the disk fails, $PICKED"
 	disk_works "$1" no
 	MAPPED=/dev/mapper/${MAPPING_OF[$1]}
-	want "requests of slot $1 that failed" 16 "$(failed_requests $PICKED 1)"
+	failed_requests "$PICKED" 1 &>"${NOTE_OF[$1]}" &
+	await "$1" $!
+	want "requests of slot $1 that failed" 16 "$(cat "${NOTE_OF[$1]}")"
 	disk_works "$1" yes
 }
 
@@ -148,18 +148,14 @@ disk_works() {
 # The removal under load makes the load fail.
 remove_and_create_again() {
 	step "slot $1: wipe the table, remove"
-	dmsetup wipe_table "${MAPPING_OF[$1]}"
+	dmsetup wipe_table "${MAPPING_OF[$1]}" &>/dev/null &
+	await "$1" $!
 	want "status of wiping the table of slot $1" 0 $?
-	[ -z "${LOAD_OF[$1]}" ] || wait "${LOAD_OF[$1]}"
+	[ -z "${LOAD_OF[$1]}" ] || await "$1" "${LOAD_OF[$1]}"
 	LOAD_OF[$1]=""
 	dmsetup remove --retry "${MAPPING_OF[$1]}"
 	want "status of removing slot $1" 0 $?
 	appear "$1"
-}
-
-tell() {
-	diag "seed $SEED; the last steps:"
-	diag "$(printf '%s\n' "${STEPS[@]}")"
 }
 
 remove_all() {
@@ -216,7 +212,6 @@ data_stays() {
 	for ((slot = 0; slot < SLOTS; slot++)); do
 		((failed)) || finish $slot
 	done
-	((failed == 0)) || tell
 	want "steps" some "$([ $taken -gt 0 ] && echo some)"
 	[ "$(getconf _NPROCESSORS_CONF)" -le 2 ] ||
 		want "CPU switches" some "$([ $switched -gt 0 ] && echo some)"
