@@ -17,8 +17,9 @@ export INPUT=$input RESULTS=$share/results
 [ "$1" = shell.sh ] || exec </dev/null >"$share/output" 2>&1
 umask 077
 
-# The shared directory is not cached: run from memory.
-cp -r "$share/input" "$input"
+# The shared directory is not cached: run from memory. Reading one file takes a fraction of the time.
+mkdir "$input"
+tar -xf "$share/input.tar" -C "$input" --no-same-owner
 
 # The kernel's own path to modprobe must find the modules too.
 release=$(uname -r)

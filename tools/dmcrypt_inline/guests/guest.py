@@ -164,7 +164,8 @@ def run_guest(
             if error.completed.seconds < timeout:
                 raise
             why = f"the guest did not end within {timeout:.0f} s"
-    shutil.rmtree(share / "input" / "modules")  # copies: nobody reads them after the guest has ended
+    for copy in (share / "input.tar", *(share / "input" / "modules").iterdir()):
+        copy.unlink()  # nobody reads them after the guest has ended
     return GuestResult(
         name=name,
         status=_status(share / "status"),
@@ -281,6 +282,7 @@ def _prepare(kernel: Kernel, out: Path, inputs: Mapping[str, Path], env: Mapping
         (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
     lines = [f"export {key}={shlex.quote(value)}\n" for key, value in env.items()]
     (share / "input" / "environment").write_text("".join(lines))
+    shutil.make_archive(f"{share}/input", "tar", share / "input")
     return share
 
 
