@@ -22,15 +22,17 @@ begun_io() {
 }
 
 # ends PID DEVICE SECONDS: wait for the end of I/O, but not longer than SECONDS for a request in
-# flight. Where none is, fio is busy: on a loaded host it can take a minute to start.
+# flight. Where none is, three times as long: on a loaded host fio can take a minute to start, and
+# since Linux 5.19 a write of dm-crypt is in flight only when it is encrypted.
 ends() {
-	local seen=-1 now since
+	local now seen since patience
 
 	while kill -0 "$1" 2>/dev/null; do
-		now=$(completed "$2")
-		[ "$now" -eq "$seen" ] && [ "$(in_flight "$2")" != "0 0" ] || since=$SECONDS
+		now="$(completed "$2") $(in_flight "$2")" patience=$3
+		[ "$now" = "$seen" ] || since=$SECONDS
+		[[ $now != *" 0 0" ]] || patience=$((3 * patience))
+		[ $((SECONDS - since)) -le $patience ] || return
 		seen=$now
-		[ $((SECONDS - since)) -le "$3" ] || return
 		sleep 0.2
 	done
 }
