@@ -66,7 +66,7 @@ class Suite:
     def outcomes(self, jobs: Iterable[Job]) -> list[Outcome]:
         """Run the jobs in their order, AT_ONCE at a time, and print their outcomes. An exception ends all.
 
-        Guests with more CPUs than that run alone: beside others they are so slow that tests reach their time limits.
+        Guests with more CPUs than that run alone: two of them would be several times as slow.
         """
 
         def run(job: Job) -> Outcome:
