@@ -65,7 +65,7 @@ begin() {
 }
 
 # await SLOT PID: wait for a process that waits for requests of this mapping. Return its status.
-# It has no part of the test's output: who reads that waits for the end of all who can write it.
+# It must not write to the test's output: a process that hangs would keep that open.
 await() {
 	ends "$2" "/dev/mapper/${MAPPING_OF[$1]}" "$PATIENCE" || hang "slot $1 hangs"
 	wait "$2"
