@@ -173,17 +173,21 @@ def _listed(tree: Tree, commit: str, *paths: str) -> dict[str, str]:
     return {line.split("\t", 1)[1]: line for line in lines}
 
 
-def _source_files(tree: Tree, flavour: str, commit: str, log: Path) -> str:
-    """Write the files that a kernel of this flavour is built from as a git tree, and return its id."""
+def _source_files(tree: Tree, flavour: str, commit: str, log: Path, *, others: bool = False) -> str:
+    """Write the files that a kernel of this flavour is built from as a git tree, and return its id.
+
+    The target's other sources are in it with `others` only, and are those of the base.
+    """
     target = tree.target
-    directory, *others = target.replaced
+    directory, *names = target.replaced
     files = {
         path: line
         for path, line in _listed(tree, commit).items()
-        if not path.startswith((*NO_PART_OF_A_KERNEL, directory)) or Path(path).name.startswith(("Kconfig", BUILT_IN))
+        if not path.startswith((*NO_PART_OF_A_KERNEL, *target.replaced))
+        or Path(path).name.startswith(("Kconfig", BUILT_IN))
     }
     headers = {path: line for path, line in _listed(tree, tree.base, directory).items() if path.endswith(".h")}
-    files |= headers | (_listed(tree, tree.base, *others) if others else {})
+    files |= headers | (_listed(tree, tree.base, *names) if others and names else {})
     patches = target.data(NATIVE_PATCH) + (target.data(MEASURED_PATCHES) if flavour in (MEASURED, DISTRIBUTION) else [])
     makefile = {f"{directory}Makefile": f"obj-y := {BUILT_IN}.o\n"}
     return write_tree(tree.path, files.values(), log, added=makefile, patches=patches)
@@ -197,19 +201,24 @@ def prepare_kernel(tree: Tree, flavour: str, commit: str = "") -> Prepared:
     """
     log = log_dir(tree.target.name) / f"kernel-{flavour}.log"
     arch, fragments = ARCHES.get(flavour, HOST), tree.target.fragments[flavour]
-    files = _source_files(tree, flavour, commit or tree.series, log)
+    commit = commit or tree.series
+    files = _source_files(tree, flavour, commit, log)
     compiler = run([arch.compiler, "--version"], log=log, timeout=60).output.splitlines()[0]
     key = hashlib.sha256("\n".join([files, compiler, *requested(fragments)]).encode()).hexdigest()
+
+    def write_source(into: Path) -> None:
+        update_files(tree.path, _source_files(tree, flavour, commit, log, others=True), into, log)
+
     source = use_entry("sources", f"{_shared(tree.target)}-{files[:16]}")
     place = use_entry("kernels", f"{_shared(tree.target)}-{flavour}-{key[:16]}")
-    known = commit in ("", tree.series) or source.exists()
+    known = commit == tree.series or source.exists()
     edited = not known and files != _source_files(tree, flavour, tree.series, log)
     if edited:
         place = build_dir(tree.target.name) / f"edited-{flavour}"
         source = place / "source"
     elif not source.exists():
         with step("copying the sources for kernel builds", log):
-            publish(source, lambda part: update_files(tree.path, files, part, log), SOURCE_TREE, "the kernel's sources")
+            publish(source, write_source, SOURCE_TREE, "the kernel's sources")
     prepared = Prepared(source, place / "objects", key, arch)
     if is_complete(prepared.objects, key):
         return prepared  # without the lock: a build of the kernel itself may hold it for minutes
@@ -223,7 +232,7 @@ def prepare_kernel(tree: Tree, flavour: str, commit: str = "") -> Prepared:
                 stamp(prepared.objects, "")  # an interrupted build mixes old and new files
                 for earlier in place.glob("built-*"):
                     shutil.rmtree(earlier)
-                update_files(tree.path, files, source, log)
+                write_source(source)
             configure(source, prepared.objects, fragments, arch.arguments, log)
             _make(source, log, f"O={prepared.objects}", *arch.arguments, "modules_prepare")
             stamp(prepared.objects, key)
