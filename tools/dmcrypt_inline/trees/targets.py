@@ -338,6 +338,7 @@ LINUX_6_12 = Target(
     long_term=True,
     in_package=True,
     fragments=config_fragments(NATIVE, NATIVE_DEBUG, own="linux-6.12"),
+    other_sources=("crypto/cryptd.c",),
     has_flags=True,
     defects=(*DEFECTS, "reads_without_memory_fail_or_have_data"),
     native_defects=("full_crypto_queue_delays", "polled_io_ends", "table"),
@@ -352,6 +353,7 @@ LINUX_6_1 = Target(
     long_term=True,
     in_package=True,
     fragments=config_fragments(NATIVE, NATIVE_DEBUG, own="linux-6.1", last={NATIVE_DEBUG: "native_6.1"}),
+    other_sources=("crypto/cryptd.c",),
     has_flags=True,
     defects=("full_crypto_queue_delays", "reads_without_memory_fail_or_have_data"),  # the debug kernel finds others
     native_defects=("full_crypto_queue_delays",),
