@@ -13,7 +13,6 @@ from types import FrameType
 from ..bench.plans import PLANS
 from ..bench.sectors import NATIVE_PLANS
 from ..common.errors import UserError
-from ..common.jobs import limit_jobs
 from ..common.progress import say
 from ..common.run import stop_all
 from ..guests.guest import COUNTED
@@ -72,9 +71,8 @@ OWN = tuple(
     for kind in KINDS
 )
 LINUX = OWN[0]
-JOBS = option("jobs", "how many compilers or tests run at once (default: all CPUs)", type=number(1), metavar="N")
 TREE = (TARGET, *OWN)
-KERNEL = (TARGET, LINUX, JOBS)
+KERNEL = (TARGET, LINUX)
 EMULATED = ("kvm", "tcg")
 ANY_GUEST = ("kvm", "tcg", UNACCELERATED)
 ANY_CLOCK = ("kvm", "tcg", COUNTED, UNACCELERATED)
@@ -117,23 +115,23 @@ PACKAGE = option("version", "of the package (default: %(default)s)", default=def
 PRUNE = option("prune", "remove what no run has used for so many days", type=number(0), metavar="DAYS")
 
 STAGES = {
-    "demo": Stage(measuring.demo, "build, boot and measure inline dm-crypt, from nothing", (*TREE, JOBS), EMULATED),
+    "demo": Stage(measuring.demo, "build, boot and measure inline dm-crypt, from nothing", TREE, EMULATED),
     "test": Stage(
         testing.test,
         "the usual checks and tests; the last line counts them",
-        (TESTED_TARGETS, *OWN, JOBS, EXCLUDE),
+        (TESTED_TARGETS, *OWN, EXCLUDE),
     ),
-    "check": Stage(testing.check, "the checks that need no guest", (ALL_TARGETS, *OWN, JOBS, CHECKS)),
+    "check": Stage(testing.check, "the checks that need no guest", (ALL_TARGETS, *OWN, CHECKS)),
     "selftest": Stage(
         testing.selftest,
         "the tests of the driver (or of a program) in guests",
-        (*TREE, JOBS, TESTS, EXCLUDE, VARIANT, QUICK, BLKTESTS),
+        (*TREE, TESTS, EXCLUDE, VARIANT, QUICK, BLKTESTS),
         ANY_GUEST,
     ),
     "shell": Stage(
         testing.shell,
         "a shell in a guest with the patched kernel and cryptsetup",
-        (*TREE, JOBS, VARIANT, ARCH),
+        (*TREE, VARIANT, ARCH),
         ANY_GUEST,
     ),
     "bench": Stage(
@@ -167,9 +165,7 @@ STAGES = {
         queue.outbox, "SIGN='NAME <MAIL>': patch mails for git send-email", (*TREE, SIGN, TRAILER, POSTING)
     ),
     "package": Stage(queue.package, "the fixed dm-crypt as a package for dkms, in build/package", (LINUX, PACKAGE)),
-    "package-test": Stage(
-        testing.package_test, "test the package on Debian guests in QEMU, as root", (LINUX, JOBS, SYSTEMS)
-    ),
+    "package-test": Stage(testing.package_test, "test the package on Debian guests in QEMU, as root", (LINUX, SYSTEMS)),
     "cache": Stage(caching.cache, "list the cache; PRUNE=30: remove what 30 days have not used", (PRUNE,)),
     "list": Stage(listing.list_names, "targets, tests, mutants, checks and plans"),
     "packages": Stage(listing.list_packages, "the packages that the tools need, for three distributions"),
@@ -237,7 +233,6 @@ def _parse(variables: Sequence[str], words: Sequence[str]) -> tuple[Stage, dict[
     pairs = [word.partition("=") for word in variables]
     of_make = [f"--{key.lower()}={value}" for key, _, value in pairs if value]  # an empty value means none
     given = vars(stage_parser(name).parse_args([*of_make, *words[1:]]))
-    limit_jobs(given.pop("jobs", None))
     own = {each: path for each in (kind.variable for kind in KINDS) if (path := given.pop(each.lower(), None))}
     request = Request(given.pop("target", None), own, given.pop("accel", None))
     return STAGES[name], {"request": request, **given}

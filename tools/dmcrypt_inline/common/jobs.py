@@ -1,15 +1,8 @@
-"""How many programs run at once: JOBS= or the CPUs that this process may use."""
+"""How many programs run at once."""
 
 import os
 
-_limits: list[int] = []  # the last one counts
-
-
-def limit_jobs(count: int | None) -> None:
-    """Let `jobs` return `count`; None: the number of CPUs."""
-    _limits[:] = [count] if count else []
-
 
 def jobs() -> int:
-    """How many compilers or tests to run at once."""
-    return _limits[-1] if _limits else len(os.sched_getaffinity(0))
+    """How many compilers or tests to run at once: one for each CPU that this process may use (see taskset)."""
+    return len(os.sched_getaffinity(0))

@@ -10,12 +10,11 @@ import pytest
 
 from dmcrypt_inline.commands import cli
 from dmcrypt_inline.commands.request import Request
-from dmcrypt_inline.common.jobs import jobs
 from dmcrypt_inline.common.paths import REPO, TOOLS
 from dmcrypt_inline.testing import files
 from dmcrypt_inline.trees.targets import KINDS, TARGETS
 
-OF_REQUEST = {"target", "jobs", "accel", *(kind.variable.lower() for kind in KINDS)}
+OF_REQUEST = {"target", "accel", *(kind.variable.lower() for kind in KINDS)}
 
 
 @pytest.fixture
@@ -75,7 +74,6 @@ def test_the_options_of_a_stage_are_what_its_function_takes(stage: str) -> None:
         (["WHAT=soak", "MINUTES=-1", "prove"], "MINUTES="),
         (["QUICK=yes", "selftest"], "QUICK="),
         (["PRUNE=-1", "cache"], "PRUNE="),
-        (["JOBS=0", "test"], "JOBS="),
         (["LINUX=~nobody.at.all/x", "tree"], "LINUX="),
         (["tests"], "package-test"),
         (["tree", "--tar", "linux-5.8"], "TARGET="),
@@ -102,7 +100,7 @@ HOME = "/home/o'brien"
             {"tests": "a  b", "quick": True, "variant": "a=/b c", "exclude": "", "blktests": None},
         ),
         (
-            ["TEST=", "QUICK=0", "JOBS=3", "BLKTESTS=/b c", "selftest"],
+            ["TEST=", "QUICK=0", "BLKTESTS=/b c", "selftest"],
             Request(),
             {"tests": "", "quick": False, "variant": "series", "exclude": "", "blktests": Path("/b c")},
         ),
@@ -125,7 +123,6 @@ def test_variables_of_make_are_options(
     monkeypatch.setenv("HOME", HOME)
     assert cli.main(arguments) == 0
     assert asked == [(request_, expected)]
-    assert jobs() == (3 if "JOBS=3" in arguments else len(os.sched_getaffinity(0)))
 
 
 def test_the_list_has_what_options_take(capsys: pytest.CaptureFixture[str]) -> None:
