@@ -26,7 +26,7 @@ from .options import Parser, accel, directory, flag, names, number, option
 from .request import Request
 
 USAGE = """\
-make STAGE [NAME=value ...]
+usage: make STAGE [NAME=value ...]
        tools/dmcrypt-inline STAGE [--name value ...]"""
 EPILOG = """
 TARGET=linux-7.3-fixes    another queue than linux-5.8; make list shows all
@@ -48,13 +48,11 @@ class Stage:
     """A stage of the command line.
 
     `call` gets a Request, and the values of the options that Request does not have. `text` is the line of help.
-    `accel` has the accelerators that --accel takes.
     """
 
     call: Callable[..., int]
     text: str
     options: tuple[argparse.ArgumentParser, ...] = ()
-    accel: tuple[str, ...] = ()
 
 
 def target(default: str) -> argparse.ArgumentParser:
@@ -73,9 +71,9 @@ OWN = tuple(
 LINUX = OWN[0]
 TREE = (TARGET, *OWN)
 KERNEL = (TARGET, LINUX)
-EMULATED = ("kvm", "tcg")
-ANY_GUEST = ("kvm", "tcg", UNACCELERATED)
-ANY_CLOCK = ("kvm", "tcg", COUNTED, UNACCELERATED)
+EMULATED = accel("kvm", "tcg")
+ANY_GUEST = accel("kvm", "tcg", UNACCELERATED)
+ANY_CLOCK = accel("kvm", "tcg", COUNTED, UNACCELERATED)
 
 CHECKS = names("check", "only these checks", "only")
 TESTS = names("test", "only these tests or suites", "tests")
@@ -115,39 +113,32 @@ PACKAGE = option("version", "of the package (default: %(default)s)", default=def
 PRUNE = option("prune", "remove what no run has used for so many days", type=number(0), metavar="DAYS")
 
 STAGES = {
-    "demo": Stage(measuring.demo, "build, boot and measure inline dm-crypt, from nothing", TREE, EMULATED),
+    "demo": Stage(measuring.demo, "build, boot and measure inline dm-crypt, from nothing", (*TREE, EMULATED)),
     "test": Stage(
-        testing.test,
-        "the usual checks and tests; the last line counts them",
-        (TESTED_TARGETS, *OWN, EXCLUDE),
+        testing.test, "the usual checks and tests; the last line counts them", (TESTED_TARGETS, *OWN, EXCLUDE)
     ),
     "check": Stage(testing.check, "the checks that need no guest", (ALL_TARGETS, *OWN, CHECKS)),
     "selftest": Stage(
         testing.selftest,
         "the tests of the driver (or of a program) in guests",
-        (*TREE, TESTS, EXCLUDE, VARIANT, QUICK, BLKTESTS),
-        ANY_GUEST,
+        (*TREE, TESTS, EXCLUDE, VARIANT, QUICK, BLKTESTS, ANY_GUEST),
     ),
     "shell": Stage(
-        testing.shell,
-        "a shell in a guest with the patched kernel and cryptsetup",
-        (*TREE, VARIANT, ARCH),
-        ANY_GUEST,
+        testing.shell, "a shell in a guest with the patched kernel and cryptsetup", (*TREE, VARIANT, ARCH, ANY_GUEST)
     ),
     "bench": Stage(
-        measuring.bench, "measure base and series (PLAN=quick: 3 minutes)", (*KERNEL, PLAN, ROUNDS, DRIVERS), ANY_CLOCK
+        measuring.bench, "measure base and series (PLAN=quick: 3 minutes)", (*KERNEL, PLAN, ROUNDS, DRIVERS, ANY_CLOCK)
     ),
     "report": Stage(measuring.report, "a page with charts of the newest measurement", (TARGET, RESULTS)),
     "figures": Stage(measuring.figures, "the tables of the newest measurement as Markdown", (TARGET, RESULTS)),
-    "mutants": Stage(testing.mutants, "run the tests on mutants, which they must catch", (*KERNEL, MUTANTS), ANY_GUEST),
+    "mutants": Stage(testing.mutants, "run the tests on mutants, which they must catch", (*KERNEL, MUTANTS, ANY_GUEST)),
     "bisect-check": Stage(
-        testing.bisect_check, "the short tests on every commit of the queue (hours)", KERNEL, ANY_GUEST
+        testing.bisect_check, "the short tests on every commit of the queue (hours)", (*KERNEL, ANY_GUEST)
     ),
     "prove": Stage(
         testing.prove,
         "WHAT=rt: the tests on PREEMPT_RT; others are in docs/proof.md",
-        (*KERNEL, WHAT, TESTS, MINUTES, SEED),
-        EMULATED,
+        (*KERNEL, WHAT, TESTS, MINUTES, SEED, EMULATED),
     ),
     "outside": Stage(
         testing.outside,
@@ -172,27 +163,13 @@ STAGES = {
 }
 
 
-def top_parser() -> Parser:
-    """The parser of a stage's name."""
-    lines = [f"  {name:13} {stage.text}" for name, stage in STAGES.items()]
-    parser = Parser(
-        prog="dmcrypt-inline",
-        usage=USAGE,
-        description="\n".join([*lines, EPILOG]),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        add_help=False,
-    )
-    parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
-    parser.add_argument("stage", choices=STAGES, metavar="STAGE", help=argparse.SUPPRESS)
-    return parser
-
-
 def stage_parser(name: str) -> Parser:
-    """The parser of a stage's options."""
+    """The parser of a stage's options. Raises UserError for an unknown stage."""
+    if name not in STAGES:
+        raise UserError(f"there is no stage {name}; the stages are: {', '.join(STAGES)}")
     stage = STAGES[name]
     text = f"{stage.text[0].upper()}{stage.text[1:]}."
-    parents = [*stage.options, *([accel(stage.accel)] if stage.accel else [])]
-    return Parser(prog=f"dmcrypt-inline {name}", description=text, parents=parents, allow_abbrev=False)
+    return Parser(prog=f"dmcrypt-inline {name}", description=text, parents=stage.options, allow_abbrev=False)
 
 
 def clean_environment(variables: Iterable[str]) -> None:
@@ -211,8 +188,12 @@ def main(arguments: Sequence[str]) -> int:
     for number_of_signal in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number_of_signal, _interrupt)
     variables = list(takewhile(lambda word: "=" in word, arguments))
+    words = arguments[len(variables) :]
+    if not words or words[0] in ("-h", "--help"):
+        say("\n".join([USAGE, "", *(f"  {name:13} {stage.text}" for name, stage in STAGES.items()), EPILOG]))
+        return 0
     try:
-        stage, given = _parse(variables, arguments[len(variables) :])
+        stage, given = _parse(variables, *words)
         clean_environment(variables)
         return stage.call(**given)
     except UserError as error:
@@ -227,12 +208,11 @@ def main(arguments: Sequence[str]) -> int:
         return _failed(f"{error.filename}: {error.strerror}" if error.filename else str(error))
 
 
-def _parse(variables: Sequence[str], words: Sequence[str]) -> tuple[Stage, dict[str, object]]:
+def _parse(variables: Sequence[str], name: str, *words: str) -> tuple[Stage, dict[str, object]]:
     """The stage, and the arguments of its function. Raises UserError for what the stage does not take."""
-    name = top_parser().parse_args(words[:1]).stage
     pairs = [word.partition("=") for word in variables]
     of_make = [f"--{key.lower()}={value}" for key, _, value in pairs if value]  # an empty value means none
-    given = vars(stage_parser(name).parse_args([*of_make, *words[1:]]))
+    given = vars(stage_parser(name).parse_args([*of_make, *words]))
     own = {each: path for each in (kind.variable for kind in KINDS) if (path := given.pop(each.lower(), None))}
     request = Request(given.pop("target", None), own, given.pop("accel", None))
     return STAGES[name], {"request": request, **given}

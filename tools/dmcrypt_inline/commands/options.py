@@ -1,7 +1,7 @@
 """The options of stages, and their values from make."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,7 +24,7 @@ class Parser(argparse.ArgumentParser):
         """Raise UserError, with options as make takes them, too."""
         names = sorted(name[2:].upper() for name in self._option_string_actions if name.startswith("--"))
         variables = ", ".join(f"{name}=" for name in names if name != "HELP") or "no variable"
-        raise UserError(f"{self.prog.partition(' ')[2] or 'STAGE'}: {message}\n  with make it takes: {variables}")
+        raise UserError(f"{self.prog.partition(' ')[2]}: {message}\n  with make it takes: {variables}")
 
 
 def option(name: str, text: str, **details: Any) -> argparse.ArgumentParser:
@@ -44,7 +44,7 @@ def names(name: str, text: str, dest: str) -> argparse.ArgumentParser:
     return option(name, text, dest=dest, default="", metavar="'NAME ...'")
 
 
-def accel(accelerators: Sequence[str]) -> argparse.ArgumentParser:
+def accel(*accelerators: str) -> argparse.ArgumentParser:
     """The option --accel of a stage that runs guests with these accelerators."""
     text = "; ".join(f"{name}: {ACCELERATORS[name]}" for name in accelerators)
     return option("accel", f"{text} (default: kvm if a trial boot works, else tcg)", choices=accelerators)
