@@ -79,7 +79,7 @@ CHECKS = names("check", "only these checks", "only")
 TESTS = names("test", "only these tests or suites", "tests")
 MUTANTS = names("test", "only these mutants, or these tests", "tests")
 SYSTEMS = names("test", f"only these: {', '.join(SCENARIOS)}", "tests")
-EXCLUDE = names("exclude", "leave out these tests, suites, or parts of make test", "exclude")
+EXCLUDE = names("exclude", "leave out these tests or suites", "exclude")
 BLKTESTS = option("blktests", "a checkout of blktests, to run its own check", metavar="DIR", type=directory)
 XFSTESTS = option("xfstests", "a checkout of xfstests, built", metavar="DIR", type=directory)
 QUICK = flag("quick", "the short form of each test, as in make test")
@@ -114,9 +114,7 @@ PRUNE = option("prune", "remove what no run has used for so many days", type=num
 
 STAGES = {
     "demo": Stage(measuring.demo, "build, boot and measure inline dm-crypt, from nothing", (*TREE, EMULATED)),
-    "test": Stage(
-        testing.test, "the usual checks and tests; the last line counts them", (TESTED_TARGETS, *OWN, EXCLUDE)
-    ),
+    "test": Stage(testing.test, "the usual checks and tests; the last line counts them", (TESTED_TARGETS, *OWN)),
     "check": Stage(testing.check, "the checks that need no guest", (ALL_TARGETS, *OWN, CHECKS)),
     "selftest": Stage(
         testing.selftest,

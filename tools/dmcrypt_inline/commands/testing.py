@@ -28,9 +28,7 @@ from ..kernels.build_programs import build_programs
 from ..testing import package_guests
 from ..testing.files import (
     IN_TREE,
-    check_words,
     chosen,
-    cryptsetup_tests,
     group_of,
     groups,
     kselftests,
@@ -88,7 +86,7 @@ def check(request: Request, only: str) -> int:
     return _close(total([each.counts for each in results]))
 
 
-def test(request: Request, exclude: str) -> int:
+def test(request: Request) -> int:
     """Run the checks, the tools' tests, and the guest tests on the debug kernels; status 1 when anything failed."""
     targets = request.targets()
     # The tree of the uppermost queue of a stack contains those between it and the lowest.
@@ -99,7 +97,6 @@ def test(request: Request, exclude: str) -> int:
     ]
     long_term = [] if request.target_name else [target for target in TARGETS.values() if target.long_term]
     kernels += [(target, NATIVE) for target in long_term]
-    excluded = exclude.split()
 
     groups = _checks(targets, request, quick=True)
     groups |= {f"mails_of_{target.name}": partial(_checks_of_mails, target, request) for target in long_term}
@@ -110,30 +107,23 @@ def test(request: Request, exclude: str) -> int:
     if not request.target_name:
         checks["package"] = lambda: packaged(request, default_version())
     guests: Parts = {
-        f"guest_tests_of_{target.name}": partial(_in_guests, target, flavour, request, excluded)
-        for target, flavour in kernels
+        f"guest_tests_of_{target.name}": partial(_in_guests, target, flavour, request) for target, flavour in kernels
     }
     if not request.target_name and not request.own:
         guests |= {f"sample_of_{what}": partial(_sample, what, request) for what in SAMPLES}
-    check_words([*checks, *guests, *kselftests(), *cryptsetup_tests()], excluded)
-    wanted = [name for name in (*checks, *guests) if name not in excluded]
-    checks, guests = ({name: parts[name] for name in wanted if name in parts} for parts in (checks, guests))
+        kernels += [(SAMPLED, PROOF_KINDS[what].flavour) for what in SAMPLES]
 
-    sampled = [PROOF_KINDS[what].flavour for what in SAMPLES if f"sample_of_{what}" in guests]
-    kernels += [(SAMPLED, flavour) for flavour in sampled]
-    install_packages(
-        "base", "build", "check", "cryptsetup", "guest", *_builds(targets), *{*sampled}.intersection(PROCESSORS)
-    )
+    foreign = {flavour for _, flavour in kernels}.intersection(PROCESSORS)
+    install_packages("base", "build", "check", "cryptsetup", "guest", *_builds(targets), *foreign)
     settings = {"target": request.target_name or "all"}
     earlier = earlier_outcomes(BUILD, "test", settings)
     out = new_run(BUILD, "test")
     with ThreadPoolExecutor(1) as pool:
         _make_trees([*targets, *long_term], request)
         # The checks keep less than two CPUs busy, so the kernels are built at the same time.
-        building = pool.submit(_build_kernels, kernels, request) if guests else None
+        building = pool.submit(_build_kernels, kernels, request)
         results = run_parts(checks, earlier)
-        if building:
-            building.exception()  # waits; the guest tests that need a kernel report why it was not built
+        building.exception()  # waits; the guest tests that need a kernel report why it was not built
         results += run_parts(guests, earlier)
     store(out, settings, results, {})
     return _close(total([each.counts for each in results]))
@@ -202,7 +192,7 @@ def _queue(target: Target, request: Request, quick: bool = False) -> Queue:
     return Queue(target, partial(request.tree, target), quick, partial(_kernel_of, target, request))
 
 
-def _in_guests(target: Target, flavour: str, request: Request, excluded: Sequence[str]) -> Counts:
+def _in_guests(target: Target, flavour: str, request: Request) -> Counts:
     """Build what the guest tests of a target need, and run them.
 
     Each of the tests that find a defect of the base must fail there, and pass on the series.
@@ -210,22 +200,20 @@ def _in_guests(target: Target, flavour: str, request: Request, excluded: Sequenc
     tree, kernel = request.tree(target), _kernel_of(target, request)
     if target.below:
         machine = make_machine(request, tree, flavour, ("series",), kernel_of=kernel)
-        return test_queue(machine, chosen(kselftests(), OF_SECTORS), excluded=excluded)
+        return test_queue(machine, chosen(kselftests(), OF_SECTORS))
     if defects := target.native_defects if flavour == NATIVE else target.defects:
         finding = chosen(kselftests(), defects)
         tests = [test for test in kselftests() if test in finding or group_of(test) == IN_TREE]
         machine = make_machine(request, tree, flavour, ("base", "series"), kernel_of=kernel)
         base = Mutant("base", tree.path, tuple(finding))
-        return test_queue(machine, tests, mutants=[base], with_advice=flavour == target.tested, excluded=excluded)
+        return test_queue(machine, tests, mutants=[base], with_advice=flavour == target.tested)
     mutants = sample(target)
     released = () if tree.taken else ("released",)
     machine = make_machine(request, tree, flavour, ("base", "series", *released), mutants)
     cryptsetup = None
     with suppress(UserError):  # the part build_of_cryptsetup has reported it; the kernel is tested without
         cryptsetup = patched_cryptsetup(request)
-    return test_queue(
-        machine, kselftests(), mutants=mutants, cryptsetup=cryptsetup, with_advice=True, excluded=excluded
-    )
+    return test_queue(machine, kselftests(), mutants=mutants, cryptsetup=cryptsetup, with_advice=True)
 
 
 def _sample(what: str, request: Request) -> Counts:

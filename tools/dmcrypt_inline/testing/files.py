@@ -85,14 +85,10 @@ def chosen(known: Sequence[str], wanted: Sequence[str], excluded: Sequence[str] 
 
     Raises UserError for a word that names no test, and when no test is left.
     """
-    check_words(known, [*wanted, *excluded])
+    words = [*wanted, *excluded]
+    if unknown := [word for word in words if not any(is_named(test, [word]) for test in known)]:
+        raise UserError("\n    ".join([f"there is no test {', '.join(unknown)}\n  the tests are:", *known]))
     found = [test for test in known if (not wanted or is_named(test, wanted)) and not is_named(test, excluded)]
     if not found:
         raise UserError("EXCLUDE= leaves no test to run")
     return found
-
-
-def check_words(known: Sequence[str], words: Sequence[str]) -> None:
-    """Raise UserError, with the list of `known` tests, for a word that names none of them."""
-    if unknown := [word for word in words if not any(is_named(test, [word]) for test in known)]:
-        raise UserError("\n    ".join([f"there is no test {', '.join(unknown)}\n  the tests are:", *known]))

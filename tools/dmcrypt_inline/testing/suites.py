@@ -14,7 +14,7 @@ from ..guests.machine import Machine
 from ..guests.runs import new_run
 from ..kernels.build_programs import Programs
 from ..trees.targets import get_target
-from .files import WITHOUT_QUEUE, cryptsetup_tests, group_of, is_named, kselftests
+from .files import WITHOUT_QUEUE, cryptsetup_tests, group_of, kselftests
 from .guest_tests import Guests, TestResult, run_advice
 from .ktap import Report
 from .mutants import Mutant, run_mutant
@@ -148,7 +148,6 @@ def test_queue(
     mutants: Sequence[Mutant] = (),
     cryptsetup: Programs | None = None,
     with_advice: bool = False,
-    excluded: Sequence[str] = (),
 ) -> Counts:
     """Run the tests of make test for a queue: `tests` on the series in their short form, and `mutants`.
 
@@ -156,17 +155,14 @@ def test_queue(
     `with_advice`, run advise on the base.
     """
 
-    def kept(names: Iterable[str]) -> tuple[str, ...]:
-        return tuple(name for name in names if not is_named(name, excluded))
-
     suite = Suite(machine, "test", cryptsetup=cryptsetup)
     jobs: list[Job] = []
     if cryptsetup:  # the longest jobs come first, so that the last ones end together
-        jobs += suite.cryptsetup_tests(kept(test for test in cryptsetup_tests() if test != OWN_SUITE_WITHOUT_QUEUE))
-    jobs += suite.kselftests(kept(tests))
+        jobs += suite.cryptsetup_tests([test for test in cryptsetup_tests() if test != OWN_SUITE_WITHOUT_QUEUE])
+    jobs += suite.kselftests(tests)
     if with_advice:
         jobs += suite.advice()
-    return suite.run([*jobs, *suite.mutants([replace(mutant, tests=kept(mutant.tests)) for mutant in mutants])])
+    return suite.run([*jobs, *suite.mutants(mutants)])
 
 
 def test_each_commit(machine: Machine) -> Counts:
