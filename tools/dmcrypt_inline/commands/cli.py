@@ -77,7 +77,7 @@ ANY_CLOCK = accel("kvm", "tcg", COUNTED, UNACCELERATED)
 
 CHECKS = names("check", "only these checks", "only")
 TESTS = names("test", "only these tests or suites", "tests")
-MUTANTS = names("test", "only these mutants, or these tests", "tests")
+MUTANTS = names("test", "only these mutants", "tests")
 SYSTEMS = names("test", f"only these: {', '.join(SCENARIOS)}", "tests")
 EXCLUDE = names("exclude", "leave out these tests or suites", "exclude")
 BLKTESTS = option("blktests", "a checkout of blktests, to run its own check", metavar="DIR", type=directory)

@@ -9,7 +9,7 @@ from ..common.counts import Counts
 from ..common.errors import UserError
 from ..kernels.build import Module
 from ..trees.targets import Target, stack_below
-from .files import IN_TREE, MUTANTS, group_of, is_named, kselftests, needs_debug_kernel
+from .files import IN_TREE, MUTANTS, group_of, kselftests, needs_debug_kernel
 from .guest_tests import Guests
 from .proof import PROOF_KINDS
 from .results import Outcome
@@ -39,12 +39,6 @@ class Mutant:
     tests: tuple[str, ...]
     debug_only: tuple[str, ...] = ()
     proof: str = ""
-
-    def named(self, words: Sequence[str]) -> tuple[str, ...]:
-        """The tests that the words name: the mutant's name means all, a test's name (group and case or not) itself."""
-        if self.name in words:
-            return self.tests
-        return tuple(test for test in self.tests if is_named(test, words) or is_named(file_of(test), words))
 
 
 def all_mutants(target: Target) -> list[Mutant]:
@@ -83,18 +77,11 @@ def read_mutant(patch: Path) -> Mutant:
 
 
 def named(target: Target, wanted: Sequence[str]) -> list[Mutant]:
-    """The target's mutants by their names or by tests that must catch them, then with these tests only; or all.
-
-    Raises UserError for an unknown word.
-    """
-    known = [mutant for mutant in all_mutants(target) if not mutant.proof]
-    for word in wanted:
-        if not any(mutant.named([word]) for mutant in known):
-            listed = "\n".join(f"    {mutant.name}: {', '.join(mutant.tests)}" for mutant in known)
-            raise UserError(f"TEST={word} is no mutant of {target.name} and no test that must catch one\n{listed}")
-    if not wanted:
-        return known
-    return [replace(mutant, tests=mutant.named(wanted)) for mutant in known if mutant.named(wanted)]
+    """The mutants of make mutants with these names (none given: all). Raises UserError for an unknown one."""
+    known = {mutant.name: mutant for mutant in all_mutants(target) if not mutant.proof}
+    if unknown := [name for name in wanted if name not in known]:
+        raise UserError(f"{target.name} has no mutant {', '.join(unknown)}; its mutants are: {', '.join(known)}")
+    return [known[name] for name in wanted or known]
 
 
 def without_debug_kernel(chosen: Sequence[Mutant]) -> list[Mutant]:
@@ -104,11 +91,6 @@ def without_debug_kernel(chosen: Sequence[Mutant]) -> list[Mutant]:
         for mutant in chosen
     ]
     return [mutant for mutant in kept if mutant.tests]
-
-
-def file_of(test: str) -> str:
-    """The file 'group/name' of a test with or without a case."""
-    return test.partition(":")[0]
 
 
 def sample(target: Target) -> list[Mutant]:
@@ -124,14 +106,14 @@ def sample(target: Target) -> list[Mutant]:
 
 def run_mutant(guests: Guests, module: Module, test: str) -> Outcome:
     """Run one test, or one case of it, against a mutant's module in a guest of its own; passed when it catches it."""
-    name, start = Path(test).name, time.monotonic()
-    file, _, case = name.partition(":")
-    out = guests.out / "-".join(filter(None, (module.name, file, case)))
+    start = time.monotonic()
+    file, _, case = test.partition(":")
+    out = guests.out / "-".join(filter(None, (module.name, Path(file).name, case)))
     in_tree = group_of(test) == IN_TREE
     grace = CASE_GRACE if in_tree else GRACE
     quiet = replace(guests, out=out, on_line=None, grace=grace, env={"KTAP_FAIL_FAST": "1"})
     try:
-        result = quiet.run(module, file_of(test), SECONDS)
+        result = quiet.run(module, file, SECONDS)
     except UserError as error:
         caught, found = False, [str(error)]
     else:
@@ -140,4 +122,4 @@ def run_mutant(guests: Guests, module: Module, test: str) -> Outcome:
         # A test of the tree must show the defect in its own output: its users may not read the kernel log.
         caught = bool(failed) if case or in_tree else result.found_defect
     counts = Counts(int(caught), int(not caught), 0)
-    return Outcome(f"{name} catches {module.name}", counts, time.monotonic() - start, found[0])
+    return Outcome(f"{Path(test).name} catches {module.name}", counts, time.monotonic() - start, found[0])
