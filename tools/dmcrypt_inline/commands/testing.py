@@ -48,7 +48,6 @@ from .queue import packaged
 from .request import Request
 
 Parts = dict[str, Callable[[], object]]
-ChecksIn = Callable[[Path], list[Check]]  # from the Python environment
 # make test runs these on a stacked queue, which changes how sectors are encrypted; the queue below had the others.
 OF_SECTORS = (
     "regressions",
@@ -74,15 +73,14 @@ def check(request: Request, only: str) -> int:
     """Run the checks that need no guest; status 1 when one failed."""
     targets, wanted = request.targets(), only.split()
     groups = _checks(targets, request)
-    known = {each.name for checks in groups.values() for each in checks(Path())}
-    if unknown := sorted({*wanted} - known):
+    every = [each for checks in groups.values() for each in checks]
+    if unknown := sorted({*wanted} - {each.name for each in every}):
         raise UserError(f"there is no check {', '.join(unknown)} for these targets; make list shows all")
     install_packages("base", "check", "slow", *_builds(targets))
     if wanted:
-        every = [each for checks in groups.values() for each in checks(python_env())]
         return _close(run_checks([each for each in every if each.name in wanted]))
     _make_trees(targets, request)
-    results = run_parts({name: partial(_run_checks, checks) for name, checks in groups.items()}, {})
+    results = run_parts({name: partial(run_checks, checks) for name, checks in groups.items()}, {})
     return _close(total([each.counts for each in results]))
 
 
@@ -99,9 +97,11 @@ def test(request: Request) -> int:
     kernels += [(target, NATIVE) for target in long_term]
 
     groups = _checks(targets, request, quick=True)
-    groups |= {f"mails_of_{target.name}": partial(_checks_of_mails, target, request) for target in long_term}
+    for target in long_term:
+        queue = _queue(target, request)
+        groups[f"mails_of_{target.name}"] = [*mail_checks(queue, python_env()), style_check(queue)]
     checks: Parts = {"tools_tests": run_own_tests}
-    checks |= {name: partial(_run_checks, group, quick=True) for name, group in groups.items()}
+    checks |= {name: partial(run_checks, group, True) for name, group in groups.items()}
     if DEFAULT in {target.name for target, _ in kernels}:  # its guests test cryptsetup too
         checks["build_of_cryptsetup"] = partial(patched_cryptsetup, request)
     if not request.target_name:
@@ -161,18 +161,12 @@ def _kernel_of(target: Target, request: Request) -> Tree | None:
     return None
 
 
-def _checks(targets: Sequence[Target], request: Request, *, quick: bool = False) -> dict[str, ChecksIn]:
+def _checks(targets: Sequence[Target], request: Request, *, quick: bool = False) -> dict[str, list[Check]]:
     """The checks of the sources, then those of each queue; only what make test checks if `quick`."""
-    log = BUILD / "check.log"
+    env, log = python_env(), BUILD / "check.log"
     log.unlink(missing_ok=True)
-    groups: dict[str, ChecksIn] = {"source_checks": partial(source_checks, log=log)}
-    return groups | {
-        f"checks_of_{target.name}": partial(queue_checks, _queue(target, request, quick)) for target in targets
-    }
-
-
-def _run_checks(checks: ChecksIn, quick: bool = False) -> Counts:
-    return run_checks(checks(python_env()), quick)
+    groups = {"source_checks": source_checks(env, log)}
+    return groups | {f"checks_of_{it.name}": queue_checks(_queue(it, request, quick), env) for it in targets}
 
 
 def _make_trees(targets: Sequence[Target], request: Request) -> None:
@@ -181,11 +175,6 @@ def _make_trees(targets: Sequence[Target], request: Request) -> None:
     with ThreadPoolExecutor(len(targets)) as pool:
         for made in [pool.submit(request.tree, target) for target in targets if target.name not in below]:
             made.exception()
-
-
-def _checks_of_mails(target: Target, request: Request, env: Path) -> list[Check]:
-    queue = _queue(target, request)
-    return [*mail_checks(queue, env), style_check(queue)]
 
 
 def _queue(target: Target, request: Request, quick: bool = False) -> Queue:
