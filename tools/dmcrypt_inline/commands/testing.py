@@ -26,15 +26,7 @@ from ..guests.runs import new_run
 from ..kernels.build import build_kernel, build_variant, prepare_kernel
 from ..kernels.build_programs import build_programs
 from ..testing import package_guests
-from ..testing.files import (
-    IN_TREE,
-    chosen,
-    group_of,
-    groups,
-    kselftests,
-    program_tests,
-    test_names,
-)
+from ..testing.files import IN_TREE, chosen, group_of, groups, kselftests, program_tests, test_names
 from ..testing.mutants import Mutant, all_mutants, named, sample, without_debug_kernel
 from ..testing.outside import compare, flavour_of, wanted_tests
 from ..testing.proof import PROOF_KINDS, record

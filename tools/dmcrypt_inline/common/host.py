@@ -58,56 +58,11 @@ DISTRIBUTIONS = {
     "Fedora": "dnf install",
     "Arch": "pacman -S",
 }
-# The packages in these distributions, where they are not all called like the program. Empty: there is none.
+# The packages in these distributions, where they are not all called like the program
 PACKAGES = {
-    "aarch64-linux-gnu-gcc": ("gcc-aarch64-linux-gnu", "gcc-aarch64-linux-gnu", "aarch64-linux-gnu-gcc"),
-    "arm-linux-gnueabi-gcc": ("gcc-arm-linux-gnueabi", "gcc-arm-linux-gnu", ""),
-    "autopoint": ("autopoint", "gettext-devel", "gettext"),
-    "blkzone": ("util-linux", "util-linux", "util-linux"),
-    "blkid/blkid.h": ("libblkid-dev", "libblkid-devel", "util-linux-libs"),
-    "clang-19": ("clang-19", "clang19", "clang"),
-    "cryptsetup": ("cryptsetup-bin", "cryptsetup", "cryptsetup"),
-    "debian-archive-keyring": ("debian-archive-keyring", "debian-keyring", "debian-archive-keyring"),
-    "debugfs": ("e2fsprogs", "e2fsprogs", "e2fsprogs"),
-    "dmsetup": ("dmsetup", "device-mapper", "device-mapper"),
-    "ensurepip": ("python3-venv", "python3", "python"),
-    "getfattr": ("attr", "attr", "attr"),
-    "git-send-email": ("git-email", "git-email", "git"),
-    "json-c/json.h": ("libjson-c-dev", "json-c-devel", "json-c"),
-    "keyctl": ("keyutils", "keyutils", "keyutils"),
-    "libcryptsetup.h": ("libcryptsetup-dev", "cryptsetup-devel", "cryptsetup"),
-    "libdevmapper.h": ("libdevmapper-dev", "device-mapper-devel", "device-mapper"),
-    "libelf.h": ("libelf-dev", "elfutils-libelf-devel", "libelf"),
-    "libfdisk/libfdisk.h": ("libfdisk-dev", "libfdisk-devel", "util-linux-libs"),
-    "libmount/libmount.h": ("libmount-dev", "libmount-devel", "util-linux-libs"),
-    "libtoolize": ("libtool", "libtool", "libtool"),
-    "losetup": ("util-linux", "util-linux", "util-linux"),
-    "Mail::Address": ("libmailtools-perl", "perl-MailTools", "perl-mailtools"),
-    "mkfs.btrfs": ("btrfs-progs", "btrfs-progs", "btrfs-progs"),
-    "mkfs.ext4": ("e2fsprogs", "e2fsprogs", "e2fsprogs"),
-    "modprobe": ("kmod", "kmod", "kmod"),
-    "msgfmt": ("gettext", "gettext", "gettext"),
-    "newuidmap": ("uidmap", "shadow-utils", "shadow"),
-    "ninja": ("ninja-build", "ninja-build", "ninja"),
-    "openssl/evp.h": ("libssl-dev", "openssl-devel", "openssl"),
-    "ovmf": ("ovmf", "edk2-ovmf", "edk2-ovmf"),
-    "pgrep": ("procps", "procps-ng", "procps-ng"),
-    "pkg-config": ("pkg-config", "pkgconf-pkg-config", "pkgconf"),
-    "popt.h": ("libpopt-dev", "popt-devel", "popt"),
-    "python3-jinja2": ("python3-jinja2", "python3-jinja2", "python-jinja"),
-    "qemu-img": ("qemu-utils", "qemu-img", "qemu-img"),
-    "qemu-system-aarch64": ("qemu-system-arm", "qemu-system-aarch64-core", "qemu-system-aarch64"),
-    "qemu-system-s390x": ("qemu-system", "qemu-system-s390x-core", "qemu-system-s390x"),
-    "qemu-system-x86_64": ("qemu-system-x86", "qemu-system-x86-core", "qemu-system-x86"),
-    "s390x-linux-gnu-gcc": ("gcc-s390x-linux-gnu", "gcc-s390x-linux-gnu", ""),
-    "setfacl": ("acl", "acl", "acl"),
-    "shellcheck": ("shellcheck", "ShellCheck", "shellcheck"),
-    "stdlib.h": ("libc6-dev", "glibc-devel", "glibc"),
-    "udevadm": ("udev", "systemd-udev", "systemd"),
-    "uuid/uuid.h": ("uuid-dev", "libuuid-devel", "util-linux-libs"),
-    "xfs_io": ("xfsprogs", "xfsprogs", "xfsprogs"),
-    "xxd": ("xxd", "xxd", "tinyxxd"),
-    "xz": ("xz-utils", "xz", "xz"),
+    name: packages
+    for name, *packages in map(str.split, (TOOLS / "packages.txt").read_text().splitlines())
+    if name != "#"
 }
 
 
@@ -127,7 +82,7 @@ def is_installed(name: str) -> bool:
 def packages_of(names: Iterable[str], distribution: str = "Debian") -> list[str]:
     """The packages of a distribution (one of DISTRIBUTIONS) that have what these names stand for."""
     number = list(DISTRIBUTIONS).index(distribution)
-    return sorted({PACKAGES.get(name, (name,) * len(DISTRIBUTIONS))[number] for name in names} - {""})
+    return sorted({PACKAGES.get(name, [name] * len(DISTRIBUTIONS))[number] for name in names} - {"-"})
 
 
 def install_commands(names: Iterable[str]) -> str:
