@@ -75,7 +75,7 @@ EMULATED = accel("kvm", "tcg")
 ANY_GUEST = accel("kvm", "tcg", UNACCELERATED)
 ANY_CLOCK = accel("kvm", "tcg", COUNTED, UNACCELERATED)
 
-CHECKS = names("check", "only these checks", "only")
+CHECKS = names("check", "only these checks; an unknown name lists all", "only")
 TESTS = names("test", "only these tests or suites", "tests")
 MUTANTS = names("test", "only these mutants", "tests")
 SYSTEMS = names("test", f"only these: {', '.join(SCENARIOS)}", "tests")
@@ -156,7 +156,7 @@ STAGES = {
     "package": Stage(queue.package, "the fixed dm-crypt as a package for dkms, in build/package", (LINUX, PACKAGE)),
     "package-test": Stage(testing.package_test, "test the package on Debian guests in QEMU, as root", (LINUX, SYSTEMS)),
     "cache": Stage(caching.cache, "list the cache; PRUNE=30: remove what 30 days have not used", (PRUNE,)),
-    "list": Stage(listing.list_names, "targets, tests, mutants, checks and plans"),
+    "list": Stage(listing.list_names, "targets, tests and mutants"),
     "packages": Stage(listing.list_packages, "the packages that the tools need, for three distributions"),
 }
 

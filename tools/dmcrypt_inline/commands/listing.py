@@ -1,21 +1,13 @@
-"""The stages `list` and `packages`: the names that options take, and the packages that the tools need."""
+"""The stages `list` and `packages`: targets, tests and mutants, and the packages that the tools need."""
 
 import textwrap
 from collections.abc import Iterable
-from functools import partial
 from itertools import groupby
-from pathlib import Path
 
-from ..bench import sectors
-from ..bench.plans import PLANS
-from ..checks.checklist import Queue
-from ..checks.queues import queue_checks
-from ..checks.sources import source_checks
 from ..common.host import GROUPS, install_commands, is_installed
 from ..common.progress import say
 from ..testing.files import kselftests, program_tests
 from ..testing.mutants import named
-from ..testing.package_guests import SCENARIOS
 from ..trees.series import parse_series
 from ..trees.targets import TARGETS
 from .request import Request
@@ -24,7 +16,7 @@ WIDTH = 100  # columns
 
 
 def list_names(request: Request) -> int:
-    """Print the names that options take."""
+    """Print the names of targets, tests and mutants."""
     say("targets (TARGET=):")
     for target in TARGETS.values():
         patches = len(parse_series(target.series.read_text()))
@@ -34,13 +26,6 @@ def list_names(request: Request) -> int:
         _names(f"tests of {suite} (make selftest TEST=)", (name for _, _, name in group))
     kernels = [target for target in TARGETS.values() if target.is_kernel]
     _names("mutants (make mutants TEST=)", (each.name for target in kernels for each in named(target, ())))
-    checks = source_checks(Path(), Path())
-    for target in TARGETS.values():
-        checks += queue_checks(Queue(target, partial(request.tree, target)), Path())
-    _names("checks (make check CHECK=)", (check.name for check in checks))
-    _names("package scenarios (make package-test TEST=)", SCENARIOS)
-    _names("plans (make bench PLAN=)", PLANS)
-    _names("plans with ACCEL=native", sectors.NATIVE_PLANS)
     return 0
 
 

@@ -66,8 +66,9 @@ def check(request: Request, only: str) -> int:
     targets, wanted = request.targets(), only.split()
     groups = _checks(targets, request)
     every = [each for checks in groups.values() for each in checks]
-    if unknown := sorted({*wanted} - {each.name for each in every}):
-        raise UserError(f"there is no check {', '.join(unknown)} for these targets; make list shows all")
+    known = sorted({each.name for each in every})
+    if unknown := [name for name in wanted if name not in known]:
+        raise UserError("\n    ".join([f"there is no check {', '.join(unknown)}\n  the checks are:", *known]))
     install_packages("base", "check", "slow", *_builds(targets))
     if wanted:
         return _close(run_checks([each for each in every if each.name in wanted]))
