@@ -20,11 +20,9 @@ class Case:
 class Report:
     """The KTAP of one test file, and its violations of the format.
 
-    `plan` is None when there was none; `skip` is the reason when the file skipped all its cases. A report with
-    problems has failed, whatever its cases say.
+    `skip` is the reason when the file skipped all its cases. A report with problems has failed, whatever its cases say.
     """
 
-    plan: int | None
     skip: str
     cases: tuple[Case, ...]
     problems: tuple[str, ...]
@@ -63,4 +61,4 @@ def parse(text: str) -> Report:
         problems.append(f"{plan} tests planned, {len(cases)} seen")
     elif plan == 0 and not skip:
         problems.append("nothing planned, and no reason given")
-    return Report(plan, skip, tuple(cases), tuple(problems))
+    return Report(skip, tuple(cases), tuple(problems))

@@ -210,7 +210,7 @@ def excuse(found: TestResult, known: Known) -> TestResult:
         cases.append(replace(case, ok=True, skip=WHY) if known[case.name] else case)
     known[ANY] = excused
     if excused:
-        report = Report(old.plan, WHY, tuple(cases), ())
+        report = Report(WHY, tuple(cases), ())
         return replace(found, report=report, status=report.exit_status, warnings=())
     report = replace(old, cases=tuple(cases))
     return replace(found, report=report, status=report.exit_status if found.status == old.exit_status else found.status)
