@@ -30,19 +30,14 @@ def test_used_entries_are_kept_and_listed(capsys: pytest.CaptureFixture[str]) ->
     assert caching.entries() == []
 
 
-def test_an_entry_that_a_run_begins_to_use_meanwhile_is_kept() -> None:
+def test_an_entry_that_a_run_makes_or_begins_to_use_meanwhile_is_kept() -> None:
     make("bases", "first", 40)
-    used = make("kernels", "used", 40)
+    busy, used = make("kernels", "busy", 40), make("kernels", "used", 40)
     removing = caching.remove_unused(30)
     assert next(removing).name == "first"
     use_entry("kernels", "used")
-    assert list(removing) == []
-    assert used.exists()
-
-
-def test_an_entry_that_a_run_is_making_is_kept() -> None:
-    path = make("kernels", "busy", 40)
-    with lock_of(path).open() as lock:
+    with lock_of(busy).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert list(caching.remove_unused(30)) == []
-    assert path.exists()
+        assert list(removing) == []
+    assert busy.exists()
+    assert used.exists()
