@@ -15,7 +15,7 @@ from .request import Request
 DAY = 86400.0  # seconds
 
 
-def cache(request: Request, prune: int | None) -> int:
+def cache(request: Request, prune: int | None) -> None:
     """Remove what no run has used for `prune` days, if that is given, and list the rest of the cache."""
     for path in remove_unused(prune) if prune is not None else ():
         say(f"removed {path}")
@@ -27,7 +27,6 @@ def cache(request: Request, prune: int | None) -> int:
         size = sum(file.lstat().st_blocks * 512 for file in files) / GIB
         used = f"unused for {min(days):.0f} to {max(days):.0f} days"
         say(f"{size:6.2f} GiB, {len(paths)} entries, {used}  {kind}: {CACHE_KINDS[kind]}")
-    return 0
 
 
 def entries() -> list[Path]:

@@ -47,10 +47,11 @@ FOREIGN_PREFIXES = ("KBUILD_", "KCONFIG_", "GIT_")
 class Stage:
     """A stage of the command line.
 
-    `call` gets a Request, and the values of the options that Request does not have. `text` is the line of help.
+    `call` gets a Request, and the values of the options that Request does not have, and may return an exit status.
+    `text` is the line of help.
     """
 
-    call: Callable[..., int]
+    call: Callable[..., int | None]
     text: str
     options: tuple[argparse.ArgumentParser, ...] = ()
 
@@ -193,7 +194,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         stage, given = _parse(variables, *words)
         clean_environment(variables)
-        return stage.call(**given)
+        return stage.call(**given) or 0
     except UserError as error:
         return _failed(str(error))
     except KeyboardInterrupt:

@@ -15,7 +15,7 @@ from .request import Request
 WIDTH = 100  # columns
 
 
-def list_names(request: Request) -> int:
+def list_names(request: Request) -> None:
     """Print the names of targets, tests and mutants."""
     say("targets (TARGET=):")
     for target in TARGETS.values():
@@ -26,7 +26,6 @@ def list_names(request: Request) -> int:
         _names(f"tests of {suite} (make selftest TEST=)", (name for _, _, name in group))
     kernels = [target for target in TARGETS.values() if target.is_kernel]
     _names("mutants (make mutants TEST=)", (each.name for target in kernels for each in named(target, ())))
-    return 0
 
 
 def _names(title: str, names: Iterable[str]) -> None:
@@ -35,10 +34,9 @@ def _names(title: str, names: Iterable[str]) -> None:
     say(textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
 
 
-def list_packages(request: Request) -> int:
+def list_packages(request: Request) -> None:
     """Print the packages that the tools need, and what is missing here."""
     names = dict.fromkeys(name for group in GROUPS.values() for name in group)
     say(install_commands(names))
     missing = [name for name in names if not is_installed(name)]
     say(f"missing here: {' '.join(missing) or 'nothing'}")
-    return 0

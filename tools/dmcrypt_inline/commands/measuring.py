@@ -60,11 +60,12 @@ def _show(machine: Machine, cryptsetup: Programs) -> None:
     ).require_success()
 
 
-def bench(request: Request, *, plan: str, rounds: int | None, variants: Sequence[str]) -> int:
-    """Measure a plan in a guest. Returns 0: slow figures are no error."""
+def bench(request: Request, *, plan: str, rounds: int | None, variants: Sequence[str]) -> None:
+    """Measure a plan in a guest. Slow figures are no error."""
     each, given = EACH in variants, drivers_wanted([word for word in variants if word != EACH])
     if request.accel == UNACCELERATED:
-        return bench_sectors(request, plan, rounds, given, each)
+        bench_sectors(request, plan, rounds, given, each)
+        return
     wanted = get_plan(plan, rounds)
     target = request.kernel_target()
     ensure_packages("base", "build", "guest")
@@ -72,10 +73,10 @@ def bench(request: Request, *, plan: str, rounds: int | None, variants: Sequence
     made = request.tree(target)
     machine = make_machine(request, made, "fast", ("base", *(steps(made) if each else ()), "series"))
     built = {name: build_variant(machine.kernel, made, made.series, name, driver=path) for name, path in given.items()}
-    return _show_results(measure(replace(machine, modules={**machine.modules, **built}), wanted, plan))
+    _show_results(measure(replace(machine, modules={**machine.modules, **built}), wanted, plan))
 
 
-def bench_sectors(request: Request, name: str, rounds: int | None, given: Mapping[str, Path], each: bool) -> int:
+def bench_sectors(request: Request, name: str, rounds: int | None, given: Mapping[str, Path], each: bool) -> None:
     """Measure what a sector costs with real ciphers, in User-Mode Linux, and print it."""
     plan = sectors.native_plan(name, rounds)
     target = request.kernel_target()
@@ -99,13 +100,12 @@ def bench_sectors(request: Request, name: str, rounds: int | None, given: Mappin
     # All queues of a stack are measured on the kernel of the uppermost queue.
     top = request.tree(top_of_stack(target))
     machines = [Machine(made, build_kernel(top, flavour), {}, request.accel) for flavour in plan.flavours]
-    return _show_results(sectors.measure_sectors(machines, drivers, plan, name))
+    _show_results(sectors.measure_sectors(machines, drivers, plan, name))
 
 
-def _show_results(path: Path) -> int:
+def _show_results(path: Path) -> None:
     say(pages.page_text(path))
     say(f"the same with charts: make report RESULTS={path}")
-    return 0
 
 
 def report(request: Request, results: Path | None) -> int:
@@ -115,7 +115,6 @@ def report(request: Request, results: Path | None) -> int:
     return pages.write_report(results)
 
 
-def figures(request: Request, results: Path | None) -> int:
+def figures(request: Request, results: Path | None) -> None:
     """Print the tables of the results named, or of the target's last benchmark."""
     say(pages.page_text(results or pages.newest_results(request.kernel_target().name)))
-    return 0

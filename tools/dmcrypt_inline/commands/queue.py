@@ -17,25 +17,23 @@ from ..trees.targets import TARGETS
 from .request import Request
 
 
-def tree(request: Request) -> int:
+def tree(request: Request) -> None:
     """Make build/<target>/tree and say where it is."""
     made = check_out_all(request.tree(request.target()))
     say(f"{made.path}: base {made.base[:12]} from {made.origin}; series {made.series[:12]}")
     say(f"the {len(made.commits)} patches are commits on the branch queue, after the tag base")
     say(f"  edit them with git as usual, for example:  git -C {made.path} rebase -i base")
     say(f"  then write them back into the queue:       make refresh TARGET={made.target.name}")
-    return 0
 
 
-def refresh(request: Request) -> int:
+def refresh(request: Request) -> None:
     """Write the commits of the tree back into the queue."""
     target = request.target()
     for line in refresh_stage.write_back(target, request.base(target)):
         say(line)
-    return 0
 
 
-def am(request: Request) -> int:
+def am(request: Request) -> None:
     """Commit the queue that fits the user's tree on a new branch there."""
     named = request.target() if request.target_name else None
     if len(request.own) != 1:
@@ -43,10 +41,9 @@ def am(request: Request) -> int:
     [(variable, own)] = request.own.items()
     for line in am_stage.apply_queue(variable, own, named):
         say(line)
-    return 0
 
 
-def outbox(request: Request, sign: str, trailers: Sequence[str], version: int) -> int:
+def outbox(request: Request, sign: str, trailers: Sequence[str], version: int) -> None:
     """Write the queue as mails to build/<target>/outbox, and its selftests to outbox-selftests."""
     target = request.target()
     posting = Posting(sign, tuple(trailers), version)
@@ -61,13 +58,11 @@ def outbox(request: Request, sign: str, trailers: Sequence[str], version: int) -
     if not has_files(target, applied.path, applied.base, log):
         say(f"the index lines are those of {applied.origin}; for those of {target.tag} give {target.variable}=")
     say("nothing is sent")
-    return 0
 
 
-def package(request: Request, version: str) -> int:
+def package(request: Request, version: str) -> None:
     """Make the package with the drivers of all its targets."""
     packaged(request, version)
-    return 0
 
 
 def packaged(request: Request, version: str) -> Path:

@@ -22,9 +22,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Request, dict[str, obje
     """The requests and options that the stages, none of which does its work, get."""
     found: list[tuple[Request, dict[str, object]]] = []
 
-    def remember(request: Request, **given: object) -> int:
+    def remember(request: Request, **given: object) -> None:
         found.append((request, given))
-        return 0
 
     for name, stage in cli.STAGES.items():
         monkeypatch.setitem(cli.STAGES, name, replace(stage, call=remember))
