@@ -81,7 +81,7 @@ def make_tests(place: Path, monkeypatch: pytest.MonkeyPatch, said: Mapping[str, 
     monkeypatch.setattr(files, "TESTS", place / "tests")
 
 
-CRYPTSETUP = Programs("cryptsetup-2.3", Path("a prefix"), Path("source"), "2.3.7", "")
+CRYPTSETUP = Programs(Path("a prefix"), Path("source"), "2.3.7", "")
 
 
 def run_test(said: str, status: int | str = 0) -> str:

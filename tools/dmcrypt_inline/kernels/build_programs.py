@@ -31,7 +31,6 @@ class Programs:
     test programs. `version` is the one that the program prints, `queue_hash` that of the queue applied.
     """
 
-    target: str
     prefix: Path
     source: Path
     version: str
@@ -64,7 +63,7 @@ def build_programs(tree: Tree) -> Programs:
                 run_commands(build.install, source, log)
                 stamp(place, key)
     version = run([place / build.program, "--version"], log=log, timeout=60).output.split()[1]  # cryptsetup 2.3.7 ...
-    return Programs(name, prefix, source, version, tree.queue_hash)
+    return Programs(prefix, source, version, tree.queue_hash)
 
 
 def run_commands(commands: Sequence[Sequence[str]], source: Path, log: Path, **words: object) -> str:
