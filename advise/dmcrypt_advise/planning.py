@@ -127,8 +127,7 @@ def manual_steps(found: MappingFacts, old: OptionState, new: OptionState, flags:
             argument = f"{stored.opening.argument}{','.join(kept)}".rstrip(":,")
             key = stored.opening.argument.partition("=")[0]
             verb = f"replace the {key}= for this volume by" if before or not key.startswith("rd.") else "add"
-            steps.append(f"{stored.boot_file}, {verb}:\n{argument}")
-            steps += [stored.boot_command] if stored.boot_command else []
+            steps.append(f"on the kernel command line, in the boot loader's configuration, {verb}:\n{argument}")
     outdated = stored.in_image is not None and (stored.in_image | header) & flags != wanted
     if (outdated or new.crypttab != old.crypttab) and (command := rebuild_command(found)):
         steps.append(command)

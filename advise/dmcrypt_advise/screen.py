@@ -12,7 +12,7 @@ from .looking import Facts, MappingFacts
 WIDTH = 80
 # Commands that need root.
 ROOT = ("cryptsetup refresh ", "cryptsetup reencrypt ", *(f"{command} " for command in ("update-initramfs", "dracut")))
-ROOT += ("mkinitcpio -P", "sdbootutil ", "kernel-install ", "rpm-ostree ", "/usr/lib/booster/", "grub")
+ROOT += ("mkinitcpio -P", "sdbootutil ", "kernel-install ", "rpm-ostree ", "/usr/lib/booster/")
 PROGRAM = "sudo dmcrypt-advise"
 OF_VERDICT = ("name", "advice", "flags", "refused", "doubted", "conflicts", "sectors", "do", "undo", "status")
 UNBROKEN = "\u00a0"  # a space in a command, where no line ends

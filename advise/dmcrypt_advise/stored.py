@@ -23,8 +23,7 @@ class StoredOptions:
     `opening`: how the volume is opened, with its line of crypttab, whose path is `file`. `image`: the initramfs with a
     copy of the line, "" if there is none, and `builder` the program that built it, if known. `unknown`: entries of the
     header that a change would damage, such as an unfinished reencryption. `detached`: the option that says where a
-    detached header is, "" if there is none. `boot_file`: where to edit the kernel command line; `boot_command`: what to
-    run then, "" if nothing.
+    detached header is, "" if there is none.
     """
 
     header: frozenset[str] | None = None
@@ -34,8 +33,6 @@ class StoredOptions:
     builder: str = ""
     unknown: str = ""
     detached: str = ""
-    boot_file: str = ""
-    boot_command: str = ""
 
     @property
     def line(self) -> CrypttabLine | None:
@@ -133,25 +130,4 @@ def stored_options(system: System, mapping: Mapping, image: Image) -> StoredOpti
             flags, unknown, uuid = parse_dump(dump)
             header = flags if uuid == mapping.uuid else None  # another UUID: an old header
     place = image.place if seen.copy else ""
-    builder = initramfs.builder(image)
-    boot = boot_file(system, builder, command_line) if opening.arguments is not None else ("", "")
-    return StoredOptions(header, opening, file, place, builder, unknown, detached, *boot)
-
-
-def boot_file(system: System, builder: str, command_line: str) -> tuple[str, str]:
-    """Where to edit the kernel command line, and what to run then, "" if nothing."""
-    if re.search(r"(^|\s)ostree=", command_line):
-        return "in the editor that rpm-ostree opens", "rpm-ostree kargs --editor"
-    for file in ("/boot/firmware/cmdline.txt", "/boot/cmdline.txt"):  # Raspberry Pi OS
-        if system.exists(file):
-            return f"in {file}", ""
-    if "BOOT_IMAGE=" in command_line and system.exists("/etc/default/grub"):
-        grub = "grub2" if system.exists("/boot/grub2") else "grub"
-        entries = grub == "grub2" and system.exists("/boot/loader/entries")  # with the command line of each kernel
-        command = f"{grub}-mkconfig -o /boot/{grub}/grub.cfg" + " --update-bls-cmdline" * entries
-        return "in /etc/default/grub (GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT)", command
-    if system.exists("/etc/kernel/cmdline"):
-        release = system.word("/proc/sys/kernel/osrelease")
-        add = f"kernel-install add {release} /usr/lib/modules/{release}/vmlinuz"
-        return "in /etc/kernel/cmdline", "mkinitcpio -P" if builder == initramfs.MKINITCPIO else add
-    return "on the kernel command line, in the boot loader's configuration", ""
+    return StoredOptions(header, opening, file, place, initramfs.builder(image), unknown, detached)

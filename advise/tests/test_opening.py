@@ -151,27 +151,3 @@ def test_an_unreadable_directory_is_no_error(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(Path, "is_file", Mock(side_effect=PermissionError(13, "Permission denied")))
     assert find_initramfs(system, "6.12.1") == ("", {})
     assert any("Permission denied" in text for text in system.unseen)
-
-
-@pytest.mark.parametrize(
-    ("files", "where", "then"),
-    [
-        (["/etc/default/grub", "/etc/kernel/cmdline"], "/etc/default/grub", "grub-mkconfig -o /boot/grub/grub.cfg"),
-        (["/etc/default/grub", "/boot/grub2"], "/etc/default/grub", "grub2-mkconfig -o /boot/grub2/grub.cfg"),
-        (
-            ["/etc/default/grub", "/boot/grub2", "/boot/loader/entries"],
-            "/etc/default/grub",
-            "grub2-mkconfig -o /boot/grub2/grub.cfg --update-bls-cmdline",
-        ),
-        (["/etc/kernel/cmdline"], "/etc/kernel/cmdline", "kernel-install add 6.12.1 /usr/lib/modules/6.12.1/vmlinuz"),
-        (["/boot/cmdline.txt"], "/boot/cmdline.txt", ""),
-        ([], "boot loader's configuration", ""),
-    ],
-)
-def test_the_file_with_the_kernel_command_line_is_named(
-    tmp_path: Path, files: list[str], where: str, then: str
-) -> None:
-    line = f"BOOT_IMAGE=/vmlinuz cryptdevice=UUID={UUID}:root"
-    stored = found(tmp_path, line, image="".join(f"==> {file}/ <==\n" for file in files)).stored
-    assert where in stored.boot_file
-    assert stored.boot_command == then
