@@ -1,18 +1,16 @@
-"""Read crypttab and the kernel command line from an initramfs. Nothing else of it is kept."""
+"""Read crypttab from an initramfs. Nothing else of it is kept."""
 
 import gzip
 import lzma
 import re
-import struct
 import subprocess
 import zlib
 from typing import NamedTuple
 
 from .system import SECONDS, System
 
-# initramfs-tools; dracut and mkinitcpio; dracut's own part of the kernel's command line.
+# initramfs-tools; dracut and mkinitcpio
 CRYPTTABS = ("cryptroot/crypttab", "etc/crypttab", "etc/crypttab.initramfs")
-COMMAND_LINES = "etc/cmdline.d/"
 INITRAMFS_TOOLS, DRACUT, MKINITCPIO, BOOSTER = "initramfs-tools", "dracut", "mkinitcpio", "booster"
 # Files that tell what built an initramfs, or what it has to open a volume.
 MARKS = {
@@ -26,7 +24,7 @@ MARKS = {
     "ZFSBootMenu": re.compile(r".*zfsbootmenu[^/]*"),
 }
 NAMES = ("initrd.img-{}", "initramfs-{}.img", "initrd-{}")
-DAMAGED = (OSError, EOFError, ValueError, lzma.LZMAError, struct.error, zlib.error)
+DAMAGED = (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error)
 # Arch Linux and Manjaro name the initramfs after the kernel's package.
 PACKAGES = ("/usr/lib/modules/{}/pkgbase", "/usr/lib/modules/{}/kernelbase")
 ESPS = ("/boot", "/efi", "/boot/efi")  # where the partition of the boot loader may be mounted
@@ -50,9 +48,9 @@ def find_initramfs(system: System, release: str) -> Image:
         try:
             if not system.path(place).is_file():
                 continue
-            if (texts := _texts(system.path(place).read_bytes(), place, release)) is not None:
-                system.seen.update({f"cpio {place} {name}": text for name, text in (texts or {"init": ""}).items()})
-                return Image(place, texts)
+            texts = config_texts(system.path(place).read_bytes())
+            system.seen.update({f"cpio {place} {name}": text for name, text in (texts or {"init": ""}).items()})
+            return Image(place, texts)
         except PermissionError as error:
             system.miss(f"initramfs: {place}: {error.strerror}")
         except (*DAMAGED, subprocess.SubprocessError) as error:
@@ -82,9 +80,7 @@ def possible_places(system: System, release: str) -> list[str]:
         for where in system.names(esp):  # <machine id or distribution>/<release>/initrd
             found = system.names(f"{esp}/{where}/{release}") if system.exists(f"{esp}/{where}/{release}") else []
             places += [f"{esp}/{where}/{release}/{it}" for it in found if it.startswith(("initrd", "initramfs"))]
-    places += [f"/usr/lib/modules/{release}/{it}" for it in ("initramfs.img", "initrd")]
-    unified = [f"{esp}/EFI/Linux" for esp in ESPS]
-    return places + [f"{where}/{it}" for where in unified for it in system.names(where) if it.endswith(".efi")]
+    return places + [f"/usr/lib/modules/{release}/{it}" for it in ("initramfs.img", "initrd")]
 
 
 def _entries(system: System, esp: str, release: str) -> list[str]:
@@ -99,42 +95,13 @@ def _entries(system: System, esp: str, release: str) -> list[str]:
     return found
 
 
-def _texts(packed: bytes, place: str, release: str) -> dict[str, str] | None:
-    """The texts of an initramfs or of a unified kernel image; None if that has another kernel."""
-    if not packed.startswith(b"MZ"):
-        return config_texts(packed)
-    parts = image_sections(packed)
-    if ".uname" in parts and parts[".uname"].decode(errors="replace").strip("\0\n") != release:
-        return None
-    line = parts.get(".cmdline", b"").decode(errors="replace").strip("\0\n")
-    return {**config_texts(parts.get(".initrd", b"")), f"{COMMAND_LINES}{place}": line}
-
-
 def builder(image: Image) -> str:
     """The program that built an initramfs, "" if unknown."""
     return next((each for each in (INITRAMFS_TOOLS, DRACUT, MKINITCPIO, BOOSTER) if image.has(each)), "")
 
 
-def image_sections(image: bytes) -> dict[str, bytes]:
-    """The sections of a unified kernel image (a PE/COFF program for the firmware), the first of each name.
-
-    Raises ValueError or struct.error if the image is damaged or of another kind.
-    """
-    [at] = struct.unpack_from("<I", image, 0x3C)
-    if image[at : at + 4] != b"PE\0\0":
-        raise ValueError("not a unified kernel image")
-    count, optional = struct.unpack_from("<H12xH", image, at + 6)
-    found: dict[str, bytes] = {}
-    for number in range(count):
-        name, used, _, kept, begin = struct.unpack_from("<8s4I", image, at + 24 + optional + 40 * number)
-        if begin + kept > len(image):
-            raise ValueError("the file is truncated")
-        found.setdefault(name.rstrip(b"\0").decode(errors="replace"), image[begin : begin + min(used, kept)])
-    return found
-
-
 def config_texts(packed: bytes) -> dict[str, str]:
-    """The crypttabs, command lines and MARKS in an image: a sequence of archives, the last one compressed."""
+    """The crypttabs and MARKS in an image: a sequence of archives, the last one compressed."""
     found: dict[str, str] = {}
     at = 0
     while at < len(packed):
@@ -142,7 +109,7 @@ def config_texts(packed: bytes) -> dict[str, str]:
             size, named = int(packed[at + 54 : at + 62], 16), int(packed[at + 94 : at + 102], 16)
             name = packed[at + HEADER : at + HEADER + named - 1].decode(errors="replace").removeprefix(".").lstrip("/")
             begin = -(-(at + HEADER + named) // 4) * 4
-            if name in CRYPTTABS or name.startswith(COMMAND_LINES):
+            if name in CRYPTTABS:
                 found[name] = packed[begin : begin + size].decode(errors="replace")
             elif any(mark.fullmatch(name) for mark in MARKS.values()):
                 found[name] = ""

@@ -190,14 +190,12 @@ def cryptopts(text: str) -> list[CrypttabLine] | None:
 class Evidence:
     """The facts that tell who opens a volume.
 
-    `built_in`: arguments that dracut built into the initramfs, and that its own scripts read, but systemd does not.
     `line` and `copy`: its line in crypttab, and in that of the initramfs. `below`: the names of the
     mappings below it. `for_root`: the root file system is on it. `debian`: the distribution is Debian or made from it.
     """
 
     mapping: Mapping
     command_line: str
-    built_in: str
     image: Image
     line: CrypttabLine | None
     copy: CrypttabLine | None
@@ -263,8 +261,6 @@ def _unread_line(seen: Evidence, text: str, options: frozenset[str] = frozenset(
 def _by_luks_arguments(seen: Evidence) -> Opening:
     image, uuid = seen.image, seen.mapping.uuid
     early = luks_arguments(seen.command_line, uuid, early=True)
-    built_in = luks_arguments(f"{seen.built_in} {seen.command_line}", uuid, early=True)
-    early = replace(early, named=built_in.named, discards=built_in.discards)
     if image.has("booster"):
         return _by_booster(seen, early)
     named = bool(early.named or early.own)
@@ -274,7 +270,7 @@ def _by_luks_arguments(seen: Evidence) -> Opening:
     in_initramfs = named or by_copy or (seen.early and known)
     if not in_initramfs or not early.enabled or image.has("encrypt"):
         return _running(seen)
-    return _by_dracut(seen, built_in) if by_scripts else _by_systemd(seen, early)
+    return _by_dracut(seen, early) if by_scripts else _by_systemd(seen, early)
 
 
 def _by_booster(seen: Evidence, early: LuksArguments) -> Opening:

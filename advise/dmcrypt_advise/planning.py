@@ -144,10 +144,6 @@ def rebuild_command(found: MappingFacts) -> str:
     image, builder = found.stored.image, found.stored.builder
     if not image or builder in REBUILD:
         return REBUILD[builder] if image else ""
-    if image.endswith(".efi") and builder == DRACUT:
-        return f"dracut --force --uefi {image}"
-    if image.endswith(".efi"):
-        return f"build {image} again with the tool that built it: mkinitcpio -P, dracut --force --uefi, kernel-install"
     if "/ostree/" in image:
         return "rpm-ostree initramfs-etc --track=/etc/crypttab"
     if entry := re.fullmatch(r".*/([^/]*\d\.\d[^/]*)/initrd(-[0-9a-f]+)?", image):  # one directory for each kernel

@@ -146,7 +146,7 @@ def _table(text: str) -> str:
 
 # What a recording keeps of a file or an output, by its head.
 REDUCTIONS: dict[str, Callable[[str], str]] = {
-    r"/proc/cmdline$|/cmdline\.d/": lambda text: " ".join(filter(WORDS.match, text.split())),
+    r"/proc/cmdline$": lambda text: " ".join(filter(WORDS.match, text.split())),
     r"/loader/entries/": lambda text: "\n".join(re.findall(r"^(?:version|linux|initrd)[ \t].*", text, re.MULTILINE)),
     r"/crypttab(\.initramfs)?$": _crypttab,
     r"^/proc/self/mounts$": _mounts,

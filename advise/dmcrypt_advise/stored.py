@@ -101,15 +101,12 @@ def stored_options(system: System, mapping: Mapping, image: Image) -> StoredOpti
     lines = {file: line_of(parse_crypttab(text), mapping) for file, text in texts.items()}
     file = next((file for file in CRYPTTABS if lines[file]), CRYPTTAB)
     copies = [line for name in initramfs.CRYPTTABS for line in parse_crypttab(image.texts.get(name, ""))]
-    lines_in_image = {name: text for name, text in image.texts.items() if name.startswith(initramfs.COMMAND_LINES)}
-    unified = [text for name, text in lines_in_image.items() if name.endswith(".efi")]
-    command_line = " ".join([system.read("/proc/cmdline") or "", *unified]).replace('"', "")
+    command_line = (system.read("/proc/cmdline") or "").replace('"', "")
     release = system.read("/etc/os-release") or ""
     below = disks.devices_below(system, mapping.node)
     seen = Evidence(
         mapping=mapping,
         command_line=command_line,
-        built_in=" ".join(lines_in_image.values()),
         image=image,
         line=lines[file],
         copy=line_of(copies, mapping),

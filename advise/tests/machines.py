@@ -1,6 +1,5 @@
-"""Recorded machines, in the form that `dmcrypt_advise.recording` explains, and images of the firmware."""
+"""Recorded machines, in the form that `dmcrypt_advise.recording` explains."""
 
-import struct
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,15 +20,3 @@ def machine(name: str, place: Path, changed: Mapping[str, str] | None = None) ->
         assert old in text
         text = text.replace(old, new)
     return load(text, place)
-
-
-def unified(**sections: bytes) -> bytes:
-    """An image for the firmware as systemd-stub has it, without its program: each section behind the table."""
-    begin = 0x40 + 24 + 16 + 40 * len(sections)
-    head = b"MZ".ljust(0x3C, b"\0") + struct.pack("<I4sHH12xHH16x", 0x40, b"PE\0\0", 0x8664, len(sections), 16, 0)
-    body = b""
-    for name, data in sections.items():
-        kept = data.ljust(-(-len(data) // 512) * 512, b"\0")
-        head += struct.pack("<8s4I16x", f".{name}".encode(), len(data), 0, len(kept), begin + len(body))
-        body += kept
-    return head + body

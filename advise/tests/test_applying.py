@@ -142,8 +142,6 @@ def test_an_argument_to_type_has_no_word_that_its_reader_ignores(luks1: Cryptset
         ("initramfs-linux-lts.img", "etc/crypttab", "mkinitcpio -P"),
         ("efi/suse/5.15.0-91-generic/initrd-abc123", "etc/crypttab", "sdbootutil mkinitrd"),
         ("efi/x/5.15.0-91-generic/initrd", "etc/crypttab", "/usr/lib/modules/5.15.0-91-generic/vmlinuz"),
-        ("efi/EFI/Linux/a.efi", "etc/crypttab", "mkinitcpio -P, dracut --force --uefi, kernel-install"),
-        ("efi/EFI/Linux/a.efi", "etc/crypttab lib/dracut/dracut-1", "dracut --force --uefi /boot/efi/EFI/Linux/a.efi"),
     ],
 )
 def test_an_initramfs_with_a_copy_of_crypttab_must_be_built_again(
