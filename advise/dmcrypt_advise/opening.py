@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from collections.abc import Mapping as Dictionary
 from dataclasses import dataclass, replace
 
-from .crypttab import CrypttabLine, line_of
+from .crypttab import CrypttabLine
 from .defects import Version, version_numbers
 from .initramfs import Image
 from .mappings import DISCARD, FLAGS, OPTIONS, Mapping
@@ -29,6 +29,7 @@ FOREIGN = re.compile(r"(^|\s)(cryptroot|cryptdm|crypt_root)=")
 # Spellings of options that no program reads resemble one of these, without "perf-" and with "-" for "_".
 MEANT = {**SYSTEMD_WORDS, "discards": DISCARD, "high-priority": "high_priority"}
 ALIKE = 0.85  # similarity of two words, from 0 to 1
+CRYPTOPTS = "cryptopts="  # of initramfs-tools
 EVERY = "rd.luks.options"  # without a UUID behind it, for all volumes
 OFF = ("no", "0", "off", "false", "n", "f")
 
@@ -173,19 +174,6 @@ def cryptdevice(text: str, mapping: Mapping) -> Hook | None:
     return None
 
 
-def cryptopts(text: str) -> list[CrypttabLine] | None:
-    """The lines of crypttab that the arguments cryptopts= of initramfs-tools stand for, None without such arguments."""
-    values = [word.partition("=")[2] for word in text.split() if word.startswith("cryptopts=")]
-    lines = []
-    for value in filter(None, values):
-        words = value.split(",")
-        parts = {key: part for key, _, part in (word.partition("=") for word in words)}
-        options = tuple(word for word in words if not word.startswith(("target=", "source=", "key=")))
-        key = parts.get("key", "none")
-        lines.append(CrypttabLine(parts.get("target", "cryptroot"), parts.get("source", ""), key, options))
-    return lines if values else None
-
-
 @dataclass(frozen=True)
 class Evidence:
     """The facts that tell who opens a volume.
@@ -213,8 +201,8 @@ class Evidence:
 
 def find_opening(system: System, seen: Evidence) -> Opening:
     """How the next boot opens a volume."""
-    hook, given = cryptdevice(seen.command_line, seen.mapping), cryptopts(seen.command_line)
-    found = _opening(seen, given, hook)
+    hook = cryptdevice(seen.command_line, seen.mapping)
+    found = _opening(seen, hook)
     unread = hook and hook[1] and found.opener is not ENCRYPT
     ignored = ["the initramfs does not read cryptdevice="] if unread else []
     opener = replace(found.opener, installed=installed(system, found.opener.package))
@@ -236,13 +224,13 @@ def installed(system: System, package: str) -> Version:
     return version_numbers(found[1]) if found else ()
 
 
-def _opening(seen: Evidence, given: list[CrypttabLine] | None, hook: Hook | None) -> Opening:
+def _opening(seen: Evidence, hook: Hook | None) -> Opening:
     """Find the opener: the initramfs shows it; without one, the kernel command line and the distribution do."""
     image = seen.image
     if any(name.startswith("ceph-") for name in (seen.mapping.name, *seen.below)):
         return Opening(CEPH, known=False)
-    if image.has(INITRAMFS_TOOLS.name) or (not image.place and (seen.debian or given is not None)):
-        return _by_initramfs_tools(seen, given)
+    if image.has(INITRAMFS_TOOLS.name) or (not image.place and (seen.debian or CRYPTOPTS in seen.command_line)):
+        return _by_initramfs_tools(seen)
     if hook is not None and (image.has("encrypt") or not image.place):
         unread = _unread_line(seen, "mkinitcpio's hook encrypt does not read /etc/crypttab", ENCRYPT.options(hook[1]))
         return Opening(ENCRYPT, arguments=hook[1], argument=hook[0], ignored=unread)
@@ -284,19 +272,14 @@ def _by_booster(seen: Evidence, early: LuksArguments) -> Opening:
     return Opening(BOOSTER, line, seen.copy, arguments, f"{EVERY}=", known=known)
 
 
-def _by_initramfs_tools(seen: Evidence, given: list[CrypttabLine] | None) -> Opening:
-    """Debian's scripts: the arguments cryptopts= take the place of the initramfs's crypttab."""
-    if given is None and (seen.copy or (seen.line and not seen.image.place)):
+def _by_initramfs_tools(seen: Evidence) -> Opening:
+    """Debian's scripts."""
+    if CRYPTOPTS in seen.command_line:
+        text = "takes the place of crypttab in the initramfs, and this program does not read it"
+        return _unknown(seen, (f"kernel command line: {CRYPTOPTS} {text}",))
+    if seen.copy or (seen.line and not seen.image.place):
         return Opening(INITRAMFS_TOOLS, seen.line, seen.copy)
-    if given is None:
-        return _running(seen)
-    line = line_of(given, seen.mapping)
-    options = INITRAMFS_TOOLS.options(line.options if line else ())
-    unread = _unread_line(seen, "kernel command line: cryptopts= takes the place of crypttab", options)
-    if not line:
-        return _running(seen, unread)
-    argument = f"cryptopts=target={line.name},source={line.source}," + f"key={line.key}," * (line.key != "none")
-    return Opening(INITRAMFS_TOOLS, arguments=line.options, argument=argument, ignored=unread)
+    return _running(seen)
 
 
 def _by_dracut(seen: Evidence, early: LuksArguments) -> Opening:

@@ -124,7 +124,7 @@ def manual_steps(found: MappingFacts, old: OptionState, new: OptionState, flags:
         kept = [it for it in before if (opener.option(it) or not meant(it)) and opener.option(it) not in flags - wanted]
         kept += words(wanted - header - opener.options(before), opener)
         if opener.options(kept) != opener.options(before):
-            argument = f"{stored.opening.argument}{','.join(kept)}".rstrip(":,")
+            argument = f"{stored.opening.argument}{','.join(kept)}".rstrip(":")
             key = stored.opening.argument.partition("=")[0]
             verb = f"replace the {key}= for this volume by" if before or not key.startswith("rd.") else "add"
             steps.append(f"on the kernel command line, in the boot loader's configuration, {verb}:\n{argument}")

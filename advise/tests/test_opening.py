@@ -56,9 +56,7 @@ root: 0 8 crypt aes-xts-plain64 {"0" * 128} 0 259:0 8 2 {READ} {WRITE}
     [
         # initramfs-tools
         ("quiet", BOTH, copy("discard", "cryptroot/crypttab"), INITRAMFS_TOOLS, {DISCARD}),
-        (f"cryptopts=source=UUID={UUID},{BOTH}", "", DEBIAN, INITRAMFS_TOOLS, {READ, WRITE}),
-        ("cryptopts=", BOTH, copy(BOTH, "cryptroot/crypttab"), None, set()),
-        ("cryptopts=target=other,source=/dev/x", BOTH, copy(BOTH, "cryptroot/crypttab"), None, set()),
+        (f"cryptopts=source=UUID={UUID},{BOTH}", BOTH, DEBIAN, None, set()),
         # systemd in the initramfs
         ("quiet", "", SYSTEMD_FILE + copy("allow-discards"), IN_INITRAMFS, {DISCARD}),
         (f"rd.luks.options={UUID}={BOTH}", "discard", SYSTEMD_FILE + copy("discard"), IN_INITRAMFS, {READ, WRITE}),
