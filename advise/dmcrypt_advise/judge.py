@@ -18,7 +18,6 @@ SET, TAKE_BACK, FIX_FIRST = "set", "take back", "get a kernel fix first"
 LEAVE, DONE, CANNOT_TELL = "leave", "nothing to do", "cannot tell"
 BIG = 4096  # bytes of the sectors inside today's disks
 MOST_ARGUMENTS = 10
-UPSTREAM = re.compile(r"\d+\.\d+\.\d+(-rc\d+)?\+?")
 SETS_FLAGS_ITSELF = re.compile(r"[-.](cachyos|zen|liquorix|lqx|xanmod|tkg)", re.IGNORECASE)
 
 
@@ -45,7 +44,6 @@ class Verdict:
     in_doubt: bool = False
     larger: bool = False
     do: tuple[str, ...] = ()
-    undo: tuple[str, ...] = ()
     headline: str = ""
 
     @property
@@ -111,26 +109,12 @@ def hindrance(found: MappingFacts) -> tuple[str, str] | None:
 
 
 def forced_flags(found: MappingFacts, facts: Facts) -> frozenset[str]:
-    """The flags that the kernel sets by itself: one on zoned disks, and both always in some kernels.
-
-    Such a kernel is known by its name, or because both flags are active although the program that opens the volume is
-    known and nothing asks for them. In a kernel of a distribution, and in one without a name of its own, somebody is
-    more likely to have set them by hand.
-    """
+    """The flags that the kernel sets by itself: one on zoned disks, and both always in kernels with certain names."""
     flags = {WRITE} if any(disk.zoned for disk in found.disks) else set()
-    release = facts.kernel.release
-    derived = found.stored.opening.known and not facts.kernel.distribution and not UPSTREAM.fullmatch(release)
     unasked = (found.mapping.active or frozenset()) - found.stored.anywhere >= set(FLAGS)
-    if unasked and (derived or SETS_FLAGS_ITSELF.search(release)):
+    if unasked and SETS_FLAGS_ITSELF.search(facts.kernel.release):
         flags.update(FLAGS)
     return frozenset(flags)
-
-
-def _forced_reason(forced: frozenset[str], facts: Facts) -> list[str]:
-    text = f"the kernel sets {planning.flag_names(forced)} by itself"
-    if forced == frozenset(FLAGS) and not SETS_FLAGS_ITSELF.search(facts.kernel.release):
-        text += ": nothing else asks for them; if somebody has set them by hand, the next boot loses them"
-    return [text] if forced else []
 
 
 def _judge(found: MappingFacts, facts: Facts) -> Verdict:
@@ -140,7 +124,7 @@ def _judge(found: MappingFacts, facts: Facts) -> Verdict:
         return Verdict(name, early[0], reasons=early[1:])
     hindered = hindrance(found)
     medium, good = ([], frozenset[str]()) if hindered else _medium(found)
-    reasons = _forced_reason(forced, facts)
+    reasons = [f"the kernel sets {planning.flag_names(forced)} by itself"] if forced else []
     reasons += planning.outdated_programs(found)
     refused: dict[str, str] = {}
     doubted: dict[str, str] = {}
@@ -394,10 +378,7 @@ def _with_commands(found: MappingFacts, verdict: Verdict) -> Verdict:
     if verdict.advice not in (SET, TAKE_BACK):
         return verdict
     old, new = planning.current_state(found), target_state(found, verdict)
-    undo: tuple[str, ...] = ()
     reasons = list(verdict.reasons)
-    if verdict.advice == SET:
-        undo = planning.commands(found, new, planning.changed_state(found, remove=frozenset(FLAGS)), frozenset(FLAGS))
     if planning.refresh_calls(found, old, new) and any(segment.integrity for segment in found.mapping.segments):
         reasons.append("the refresh removes --integrity-no-journal: add it to the command if you use it")
     if new.header is None and old.crypttab is None and not planning.manual_steps(found, old, new, verdict.flags):
@@ -407,4 +388,4 @@ def _with_commands(found: MappingFacts, verdict: Verdict) -> Verdict:
     if found.mapping.kind not in planning.REFRESHABLE:
         reasons.append(f"{found.mapping.kind or 'it'} cannot be refreshed: it changes when it is opened again")
     do = planning.commands(found, old, new, verdict.flags)
-    return replace(verdict, do=do, undo=undo, reasons=tuple(reasons))
+    return replace(verdict, do=do, reasons=tuple(reasons))

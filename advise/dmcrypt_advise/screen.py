@@ -14,7 +14,7 @@ WIDTH = 80
 ROOT = ("cryptsetup refresh ", "cryptsetup reencrypt ", *(f"{command} " for command in ("update-initramfs", "dracut")))
 ROOT += ("mkinitcpio -P", "sdbootutil ", "kernel-install ", "rpm-ostree ", "/usr/lib/booster/")
 PROGRAM = "sudo dmcrypt-advise"
-OF_VERDICT = ("name", "advice", "flags", "refused", "doubted", "conflicts", "sectors", "do", "undo", "status")
+OF_VERDICT = ("name", "advice", "flags", "refused", "doubted", "conflicts", "sectors", "do", "status")
 UNBROKEN = "\u00a0"  # a space in a command, where no line ends
 
 
@@ -56,7 +56,7 @@ def _mapping(found: MappingFacts, verdict: Verdict, program: str, printed: dict[
     if calls:
         blocks["do"] = [f"dmcrypt-advise --apply {verdict.name}", "it runs:", *calls]
     blocks["by hand"] = [line for line in verdict.do if line not in calls]
-    if calls and verdict.undo:
+    if calls and verdict.advice == judge.SET:
         blocks["undo"] = [f"dmcrypt-advise --undo {verdict.name}", "it removes both flags"]
     lines = _wrapped("", f"{verdict.name}: {verdict.headline}", "  ")
     for label, texts in blocks.items():
