@@ -7,6 +7,7 @@ noise at the same cost. All variants alternate, and each round compares its own 
 import itertools
 import json
 import mmap
+import multiprocessing
 import os
 import platform
 import random
@@ -20,7 +21,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
+from multiprocessing.pool import Pool
 from pathlib import Path
 
 from . import judge, looking
@@ -127,9 +128,10 @@ def measure(system: System, name: str, seconds: float, say: Callable[[str], None
             say("\n".join([INTRODUCTION, *(f"{flag} is not measured: it is unsafe on this kernel" for flag in unsafe)]))
             say("\n" + head(variants))
             length, results = seconds / (ROUNDS * len(LOADS) * len(targets)), {}
+            readers = stack.enter_context(_readers())
             for load in LOADS:
                 with _interruptible():
-                    results[load] = _rounds(targets, load, length)
+                    results[load] = _rounds(readers, targets, load, length)
                 say(row(load, results[load]))
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -201,80 +203,59 @@ def _run(argv: Sequence[str], given: str = "") -> None:
         raise AdviseError(f"{' '.join(argv)}: {why.strip()}") from error
 
 
-def _rounds(targets: Mapping[str, Target], load: Load, seconds: float) -> Rounds:
+def _readers() -> Pool:
+    """Processes for the requests in flight. Threads cannot take their place: they wait for each other in Python.
+
+    Interrupts reach the main process alone, which then ends the others.
+    """
+
+    def until_terminated() -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+
+    return multiprocessing.get_context("fork").Pool(max(load.in_flight for load in LOADS), until_terminated)
+
+
+def _rounds(readers: Pool, targets: Mapping[str, Target], load: Load, seconds: float) -> Rounds:
     """Measure each target once a round; every second round runs backwards."""
     results: dict[str, list[Sample]] = {variant: [] for variant in targets}
     for number in range(ROUNDS):
         for variant in list(targets)[:: 1 if number % 2 == 0 else -1]:
-            results[variant].append(_sample(targets[variant], load, seconds))
+            results[variant].append(_sample(readers, targets[variant], load, seconds))
     return results
 
 
-def _sample(target: Target, load: Load, seconds: float) -> Sample:
+def _sample(readers: Pool, target: Target, load: Load, seconds: float) -> Sample:
     """Run a load for `seconds`; each process does one request after the other, at least one."""
-    readers: dict[int, int] = {}  # process and the pipe with its results
-    used, times, rate = _cpu_seconds(), array("Q"), 0.0
+    used, end = _cpu_seconds(), time.monotonic() + seconds
+    begin = random.randrange(target.size // load.block)
+    work = [(target, load, begin + number, end) for number in range(load.in_flight)]
     try:
-        handle = os.open(target.path, os.O_RDONLY | os.O_DIRECT)
-        try:
-            begin, end = random.randrange(target.size // load.block), time.monotonic() + seconds
-            for number in range(load.in_flight):
-                _fork(readers, partial(_read_until, handle, target, load, begin + number, end))
-        finally:
-            os.close(handle)
-        for pipe in readers.values():
-            with os.fdopen(os.dup(pipe), "rb") as results:
-                got = array("Q", results.read())
-            took = got.pop() if got else 0
-            if not got:
-                raise AdviseError(f"{target.path}: {load.name}: a read failed")
-            times += got
-            rate += len(got) * load.block / 2**20 / (took / 1e9)
+        done = readers.starmap(_read_until, work, chunksize=1)
     except OSError as error:
         raise AdviseError(f"{target.path}: {load.name}: {error.strerror}") from error
-    finally:
-        for process, pipe in readers.items():
-            os.kill(process, signal.SIGKILL)
-            os.waitpid(process, 0)
-            os.close(pipe)
-    ordered, done = sorted(times), len(times) * load.block
-    return Sample(rate, ordered[len(ordered) * 99 // 100] / 1000, (_cpu_seconds() - used) * GIB / done)
+    cpu = _cpu_seconds() - used
+    rate = sum(len(times) * load.block / 2**20 / took for times, took in done)
+    ordered = sorted(itertools.chain.from_iterable(times for times, _ in done))
+    return Sample(rate, ordered[len(ordered) * 99 // 100] / 1000, cpu * GIB / (len(ordered) * load.block))
 
 
-def _fork(readers: dict[int, int], work: Callable[[], bytes]) -> None:
-    """Start a process that writes what `work` returns into a pipe, and add both to `readers`.
-
-    Signals wait meanwhile: the new process must not run the clean-up of this one.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
-    output, given = os.pipe()
-    if (process := os.fork()) == 0:
-        try:
-            for number in INTERRUPTS:
-                signal.signal(number, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
-            with os.fdopen(given, "wb") as results:
-                results.write(work())
-        finally:
-            os._exit(0)
-    readers[process] = output
-    os.close(given)
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _read_until(handle: int, target: Target, load: Load, begin: int, end: float) -> bytes:
-    """The time of each request in ns, and then the time of all."""
+def _read_until(target: Target, load: Load, begin: int, end: float) -> tuple["array[int]", float]:
+    """The time of each request in ns, and the time of all in seconds."""
     times, blocks = array("Q"), target.size // load.block
     order = itertools.count(begin, load.in_flight)
-    first = time.perf_counter_ns()
-    with mmap.mmap(-1, load.block) as buffer:  # page-aligned, as direct I/O needs it
-        while not times or time.monotonic() < end:
-            place = (random.randrange(blocks) if load.order == "random" else next(order) % blocks) * load.block
-            start = time.perf_counter_ns()
-            os.preadv(handle, [buffer], target.offset + place)
-            times.append(time.perf_counter_ns() - start)
-    times.append(time.perf_counter_ns() - first)
-    return times.tobytes()
+    handle = os.open(target.path, os.O_RDONLY | os.O_DIRECT)
+    try:
+        first = time.perf_counter()
+        with mmap.mmap(-1, load.block) as buffer:  # page-aligned, as direct I/O needs it
+            while not times or time.monotonic() < end:
+                place = (random.randrange(blocks) if load.order == "random" else next(order) % blocks) * load.block
+                start = time.perf_counter_ns()
+                os.preadv(handle, [buffer], target.offset + place)
+                times.append(time.perf_counter_ns() - start)
+        return times, time.perf_counter() - first
+    finally:
+        os.close(handle)
 
 
 def _cpu_seconds() -> float:

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 from collections.abc import Callable
+from multiprocessing.pool import Pool
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,7 @@ def fixture_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[in
     def run(step: int, sample: int) -> int:
         count = 0
 
-        def sampled(target: Target, load: Load, seconds: float) -> Sample:
+        def sampled(readers: Pool, target: Target, load: Load, seconds: float) -> Sample:
             nonlocal count
             count += 1
             if count == sample:
@@ -132,30 +133,28 @@ def test_an_interrupt_at_any_step_leaves_nothing_behind(
         assert "11111111-2222" not in written[0].read_text()
 
 
-def test_children_end_with_their_sample_and_with_an_interrupt(tmp_path: Path) -> None:
+def test_the_readers_end_with_an_interrupt(tmp_path: Path) -> None:
     path = tmp_path / "disk"
     path.write_bytes(bytes(1 << 20))
-    for load in (Load("random", 4096, 2), Load("sequential", 65536, 1)):
-        try:
-            sample = measuring._sample(Target(str(path), 4096, (1 << 20) - 4096), load, 0.02)
-        except AdviseError:
-            pytest.skip("this file system has no direct I/O")
-        assert sample.rate > 0
-        assert sample.tail > 0
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
 
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 2)
-    with pytest.raises(KeyboardInterrupt):
-        measuring._sample(Target(str(path), 0, 1 << 20), LOADS[1], 60)
+    with pytest.raises(KeyboardInterrupt), measuring._readers() as readers:
+        with pytest.raises(AdviseError, match="No such file"):
+            measuring._sample(readers, Target(str(tmp_path / "none"), 0, 1 << 20), LOADS[0], 0.01)
+        for load in (Load("random", 4096, 2), Load("sequential", 65536, 1)):
+            try:
+                sample = measuring._sample(readers, Target(str(path), 4096, (1 << 20) - 4096), load, 0.02)
+            except AdviseError:
+                pytest.skip("this file system has no direct I/O")
+            assert sample.rate > 0
+            assert sample.tail > 0
+        signal.setitimer(signal.ITIMER_REAL, 1)
+        measuring._sample(readers, Target(str(path), 0, 1 << 20), LOADS[1], 60)
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
-    with pytest.raises(AdviseError):
-        measuring._sample(Target(str(tmp_path / "none"), 0, 1 << 20), LOADS[0], 0.01)
 
 
 @pytest.mark.parametrize(
