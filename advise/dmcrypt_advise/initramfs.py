@@ -11,7 +11,7 @@ from .system import SECONDS, System
 
 # initramfs-tools; dracut and mkinitcpio
 CRYPTTABS = ("cryptroot/crypttab", "etc/crypttab", "etc/crypttab.initramfs")
-INITRAMFS_TOOLS, DRACUT, MKINITCPIO, BOOSTER = "initramfs-tools", "dracut", "mkinitcpio", "booster"
+INITRAMFS_TOOLS, DRACUT, MKINITCPIO = "initramfs-tools", "dracut", "mkinitcpio"
 # Files that tell what built an initramfs, or what it has to open a volume.
 MARKS = {
     INITRAMFS_TOOLS: re.compile(r"cryptroot/crypttab|scripts/local-top/cryptroot|conf/initramfs\.conf"),
@@ -20,7 +20,7 @@ MARKS = {
     "systemd": re.compile(r"(usr/)?lib/systemd/(systemd|(\S+/)?systemd-cryptsetup(-generator)?)"),
     MKINITCPIO: re.compile(r"buildconfig|hooks/encrypt|config"),
     "encrypt": re.compile(r"(usr/lib/initcpio/)?hooks/encrypt"),
-    BOOSTER: re.compile(r"etc/booster\.init\.yaml"),
+    "booster": re.compile(r"etc/booster\.init\.yaml"),
     "ZFSBootMenu": re.compile(r".*zfsbootmenu[^/]*"),
 }
 NAMES = ("initrd.img-{}", "initramfs-{}.img", "initrd-{}")
@@ -97,7 +97,7 @@ def _entries(system: System, esp: str, release: str) -> list[str]:
 
 def builder(image: Image) -> str:
     """The program that built an initramfs, "" if unknown."""
-    return next((each for each in (INITRAMFS_TOOLS, DRACUT, MKINITCPIO, BOOSTER) if image.has(each)), "")
+    return next((each for each in (INITRAMFS_TOOLS, DRACUT, MKINITCPIO) if image.has(each)), "")
 
 
 def config_texts(packed: bytes) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The program that opens a volume at boot, and the options that it reads.
 
 Sources: cryptsetup-generator.c and cryptsetup.c of systemd, modules.d/*crypt of dracut, debian/functions and
-debian/initramfs of Debian's cryptsetup, the hook `encrypt` of Arch Linux, init/cmdline.go of booster.
+debian/initramfs of Debian's cryptsetup, the hook `encrypt` of Arch Linux.
 """
 
 import difflib
@@ -30,7 +30,6 @@ FOREIGN = re.compile(r"(^|\s)(cryptroot|cryptdm|crypt_root)=")
 MEANT = {**SYSTEMD_WORDS, "discards": DISCARD, "high-priority": "high_priority"}
 ALIKE = 0.85  # similarity of two words, from 0 to 1
 CRYPTOPTS = "cryptopts="  # of initramfs-tools
-EVERY = "rd.luks.options"  # without a UUID behind it, for all volumes
 OFF = ("no", "0", "off", "false", "n", "f")
 
 
@@ -92,9 +91,6 @@ SYSTEMD = Opener("systemd", SYSTEMD_WORDS, "systemd", (248,))
 IN_INITRAMFS = replace(SYSTEMD, name="systemd in the initramfs")
 DRACUT = Opener("dracut without systemd", {"allow-discards": DISCARD})
 ENCRYPT = Opener("the hook encrypt of mkinitcpio", HOOK_WORDS, complete=("sector-size",))
-BOOSTER = Opener("booster", CRYPTTAB_WORDS)
-# Programs with a configuration of their own: what it sets is not known.
-NIXOS, CEPH, ZFSBOOTMENU, UNKNOWN = (Opener(name, {}) for name in ("NixOS", "Ceph", "ZFSBootMenu", ""))
 
 
 @dataclass(frozen=True)
@@ -139,13 +135,12 @@ def meant(word: str) -> str:
     return MEANT[near[0]] if near else ""
 
 
-def luks_arguments(text: str, uuid: str, *, early: bool) -> LuksArguments:
-    """The arguments about the volume with this UUID. `early`: for the initramfs, which alone reads those with "rd."."""
+def luks_arguments(text: str, uuid: str) -> LuksArguments:
+    """The arguments about the volume with this UUID, as the initramfs reads them."""
     given: dict[str, list[str]] = {}
     for word in text.split():
         key, _, value = word.partition("=")
-        if early or not key.startswith("rd."):
-            given.setdefault(key.removeprefix("rd."), []).append(value)
+        given.setdefault(key.removeprefix("rd."), []).append(value)
     names = [value.lower() for key in ("luks.uuid", "luks.name") for value in given.get(key, [])]
     uuids = [name.removeprefix("luks-").partition("=")[0] for name in names]
     discards = [value.removeprefix("luks-") for value in given.get("luks.allow-discards", [])]
@@ -228,7 +223,9 @@ def _opening(seen: Evidence, hook: Hook | None) -> Opening:
     """Find the opener: the initramfs shows it; without one, the kernel command line and the distribution do."""
     image = seen.image
     if any(name.startswith("ceph-") for name in (seen.mapping.name, *seen.below)):
-        return Opening(CEPH, known=False)
+        return Opening(Opener("Ceph", {}), known=False)
+    if image.has("booster"):
+        return _unknown(seen, ())
     if image.has(INITRAMFS_TOOLS.name) or (not image.place and (seen.debian or CRYPTOPTS in seen.command_line)):
         return _by_initramfs_tools(seen)
     if hook is not None and (image.has("encrypt") or not image.place):
@@ -248,9 +245,7 @@ def _unread_line(seen: Evidence, text: str, options: frozenset[str] = frozenset(
 
 def _by_luks_arguments(seen: Evidence) -> Opening:
     image, uuid = seen.image, seen.mapping.uuid
-    early = luks_arguments(seen.command_line, uuid, early=True)
-    if image.has("booster"):
-        return _by_booster(seen, early)
+    early = luks_arguments(seen.command_line, uuid)
     named = bool(early.named or early.own)
     by_scripts = image.has("cryptroot-ask") and not image.has("systemd")
     known = by_scripts or image.has("systemd") or image.has("dracut")
@@ -259,17 +254,6 @@ def _by_luks_arguments(seen: Evidence) -> Opening:
     if not in_initramfs or not early.enabled or image.has("encrypt"):
         return _running(seen)
     return _by_dracut(seen, early) if by_scripts else _by_systemd(seen, early)
-
-
-def _by_booster(seen: Evidence, early: LuksArguments) -> Opening:
-    """booster: all rd.luks.options= together are for the volumes on the command line; crypttab adds to them."""
-    given = [value for key, _, value in (word.partition("=") for word in seen.command_line.split()) if key == EVERY]
-    words = tuple(word for value in given for word in value.split(","))
-    in_copy = seen.copy.options if seen.copy else ()
-    words += tuple(word for word in in_copy if BOOSTER.option(word) and word not in words)
-    arguments = words if early.named and (given or not seen.copy) else None
-    line, known = seen.line if seen.copy else None, bool(early.named or seen.copy)
-    return Opening(BOOSTER, line, seen.copy, arguments, f"{EVERY}=", known=known)
 
 
 def _by_initramfs_tools(seen: Evidence) -> Opening:
@@ -316,23 +300,17 @@ def _by_systemd(seen: Evidence, early: LuksArguments) -> Opening:
     return Opening(IN_INITRAMFS, seen.line if line else None, copy, arguments, argument, unread)
 
 
-def _running(seen: Evidence, unread: tuple[str, ...] = ()) -> Opening:
+def _running(seen: Evidence) -> Opening:
     """The running system opens the volume, or an unknown program."""
-    late = luks_arguments(seen.command_line, seen.mapping.uuid, early=False)
-    line = seen.line if late.crypttab and late.enabled else None
-    if not line:
-        unread += _unread_line(seen, "luks=no or luks.crypttab=no: systemd does not read crypttab")
-    if line and late.listed and not (late.named or late.own):
-        text = "luks.name= or luks.uuid= names other volumes: systemd reads crypttab only for those"
-        line, unread = None, (*unread, f"kernel command line: {text}")
-    if not (line or late.own or late.named) or (seen.for_root and seen.image.place):
-        return _unknown(seen, unread)
-    scripts = line and any(option.startswith("keyscript=") for option in line.options)
-    opener = replace(INITRAMFS_TOOLS, name="cryptdisks") if scripts else SYSTEMD
-    arguments = late.own if late.own or line else late.general or ()
-    return Opening(opener, line, None, arguments, f"luks.options={seen.mapping.uuid}=", unread)
+    if not seen.line or (seen.for_root and seen.image.place):
+        return _unknown(seen, ())
+    if re.search(r"(^|\s)luks(\.\w+)?=", seen.command_line):
+        text = 'luks= and luks.*= without "rd." can replace crypttab; this program does not read them here'
+        return _unknown(seen, (f"kernel command line: {text}",))
+    scripts = any(option.startswith("keyscript=") for option in seen.line.options)
+    return Opening(replace(INITRAMFS_TOOLS, name="cryptdisks") if scripts else SYSTEMD, seen.line)
 
 
 def _unknown(seen: Evidence, unread: tuple[str, ...]) -> Opening:
-    opener = NIXOS if seen.nixos else ZFSBOOTMENU if seen.image.has("ZFSBootMenu") else UNKNOWN
-    return Opening(opener, ignored=unread, known=False)
+    found = (name for name in ("booster", "ZFSBootMenu") if seen.image.has(name))
+    return Opening(Opener("NixOS" if seen.nixos else next(found, ""), {}), ignored=unread, known=False)

@@ -6,16 +6,12 @@ from shlex import join
 
 from .crypttab import CrypttabLine
 from .defects import Version
-from .initramfs import BOOSTER, DRACUT, INITRAMFS_TOOLS, MKINITCPIO
+from .initramfs import DRACUT, INITRAMFS_TOOLS, MKINITCPIO
 from .looking import FLAGS_IN_CRYPTSETUP, MappingFacts
 from .mappings import FLAGS, OPTIONS, cryptsetup_options
 from .opening import SYSTEMD, Opener, meant
 
-REBUILD = {
-    INITRAMFS_TOOLS: "update-initramfs -u",
-    MKINITCPIO: "mkinitcpio -P",
-    BOOSTER: "/usr/lib/booster/regenerate_images",
-}
+REBUILD = {INITRAMFS_TOOLS: "update-initramfs -u", MKINITCPIO: "mkinitcpio -P"}
 REFRESHABLE = ("LUKS1", "LUKS2")  # others need all arguments of open again, or have a new key each time
 Options = frozenset[str]
 

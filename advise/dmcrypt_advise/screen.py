@@ -12,7 +12,7 @@ from .looking import Facts, MappingFacts
 WIDTH = 80
 # Commands that need root.
 ROOT = ("cryptsetup refresh ", "cryptsetup reencrypt ", *(f"{command} " for command in ("update-initramfs", "dracut")))
-ROOT += ("mkinitcpio -P", "sdbootutil ", "kernel-install ", "rpm-ostree ", "/usr/lib/booster/")
+ROOT += ("mkinitcpio -P", "sdbootutil ", "kernel-install ", "rpm-ostree ")
 PROGRAM = "sudo dmcrypt-advise"
 OF_VERDICT = ("name", "advice", "flags", "refused", "doubted", "conflicts", "sectors", "do", "status")
 UNBROKEN = "\u00a0"  # a space in a command, where no line ends

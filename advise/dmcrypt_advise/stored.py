@@ -7,12 +7,12 @@ from . import disks, initramfs
 from .crypttab import CrypttabLine, line_of, parse_crypttab
 from .initramfs import Image
 from .mappings import OPTIONS, Mapping
-from .opening import UNKNOWN, Evidence, Opening, find_opening
+from .opening import Evidence, Opener, Opening, find_opening
 from .system import System
 
 CRYPTTAB = "/etc/crypttab"
 CRYPTTABS = ("/etc/crypttab.initramfs", CRYPTTAB)  # mkinitcpio copies the first into the initramfs
-NOT_FOUND = Opening(UNKNOWN, known=False)
+NOT_FOUND = Opening(Opener("", {}), known=False)
 HEADER_OPTIONS = {header: option for option, (_, header, _) in OPTIONS.items()}
 
 

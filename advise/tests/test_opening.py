@@ -83,7 +83,7 @@ def test_only_the_places_that_the_opener_reads_count(
     stored = found(tmp_path, command_line, crypttab, image).stored
     assert stored.opening.opener.name == (opener.name if opener else "")
     assert stored.next_boot == options
-    assert stored.opening.known is (opener not in (None, opening.NIXOS))
+    assert stored.opening.known is (opener is not None)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,6 @@ def test_only_the_places_that_the_opener_reads_count(
     [
         ("rd.luks.options=discard", set(FLAGS)),
         (f"luks.options={UUID}=discard", {DISCARD}),
-        ("luks.crypttab=0", set()),
         ("luks=no", set()),
     ],
 )
