@@ -17,7 +17,6 @@ import statistics
 import subprocess
 import textwrap
 import time
-from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -39,7 +38,7 @@ RAW, DEFAULT, BOTH = "raw", "default", "both"
 VARIANTS: dict[str, tuple[str, ...]] = {DEFAULT: (), READ: (READ,), WRITE: (WRITE,), BOTH: FLAGS}
 COLUMNS = {READ: "no_read", WRITE: "no_write", BOTH: "both flags"}
 CPUS = "/sys/devices/system/cpu"
-UNITS = {"rate": "MiB/s", "tail": "99th percentile of a request in µs", "cpu": "CPU seconds per GiB"}  # of a Sample
+UNITS = {"rate": "MiB/s", "cpu": "CPU seconds per GiB"}  # of a Sample
 CLEAR = 2  # loads with a difference that decide: a single one of 12 may be noise
 WIDE = 0.3  # intervals that show other work on the machine, as a share of the ratio
 INTRODUCTION = """\
@@ -86,7 +85,6 @@ class Sample:
     """One measurement, in UNITS; `cpu` is the time of the complete machine."""
 
     rate: float
-    tail: float
     cpu: float
 
 
@@ -234,26 +232,23 @@ def _sample(readers: Pool, target: Target, load: Load, seconds: float) -> Sample
         done = readers.starmap(_read_until, work, chunksize=1)
     except OSError as error:
         raise AdviseError(f"{target.path}: {load.name}: {error.strerror}") from error
-    cpu = _cpu_seconds() - used
-    rate = sum(len(times) * load.block / 2**20 / took for times, took in done)
-    ordered = sorted(itertools.chain.from_iterable(times for times, _ in done))
-    return Sample(rate, ordered[len(ordered) * 99 // 100] / 1000, cpu * GIB / (len(ordered) * load.block))
+    cpu = (_cpu_seconds() - used) * GIB / (sum(count for count, _ in done) * load.block)
+    return Sample(sum(count * load.block / 2**20 / took for count, took in done), cpu)
 
 
-def _read_until(target: Target, load: Load, begin: int, end: float) -> tuple["array[int]", float]:
-    """The time of each request in ns, and the time of all in seconds."""
-    times, blocks = array("Q"), target.size // load.block
+def _read_until(target: Target, load: Load, begin: int, end: float) -> tuple[int, float]:
+    """The number of requests, and the seconds that they took."""
+    count, blocks = 0, target.size // load.block
     order = itertools.count(begin, load.in_flight)
     handle = os.open(target.path, os.O_RDONLY | os.O_DIRECT)
     try:
-        first = time.perf_counter()
+        start = time.perf_counter()
         with mmap.mmap(-1, load.block) as buffer:  # page-aligned, as direct I/O needs it
-            while not times or time.monotonic() < end:
+            while not count or time.monotonic() < end:
                 place = (random.randrange(blocks) if load.order == "random" else next(order) % blocks) * load.block
-                start = time.perf_counter_ns()
                 os.preadv(handle, [buffer], target.offset + place)
-                times.append(time.perf_counter_ns() - start)
-        return times, time.perf_counter() - first
+                count += 1
+        return count, time.perf_counter() - start
     finally:
         os.close(handle)
 
@@ -317,16 +312,11 @@ def document(facts: Facts, found: MappingFacts, results: Mapping[Load, Rounds], 
     segment = found.mapping.segments[0]
     return {
         "program": "dmcrypt-advise --measure",
-        "format": 1,
+        "format": 2,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "machine": platform.machine(),
         "cpu": {"model": model[1] if model else "", "count": os.cpu_count(), "mitigations": weaknesses},
-        "kernel": {
-            "release": facts.kernel.release,
-            "version": ".".join(map(str, facts.kernel.version)),
-            "dm_crypt": ".".join(map(str, facts.kernel.target)),
-            "patched_module": facts.kernel.module,
-        },
+        "kernel": asdict(facts.kernel),
         "cipher": {
             "name": segment.cipher,
             "key_bits": segment.key_bits,
@@ -354,12 +344,9 @@ def save(measured: Mapping[str, object], directory: Path) -> Path:
     """Write the results to a new file in `directory`; returns its path."""
     path = directory / time.strftime("dmcrypt-advise-%Y%m%d-%H%M%S.json", time.gmtime())
     text = json.dumps(measured) + "\n"
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)  # no interrupt leaves half a file
     try:
         with path.open("x") as file:
             file.write(text)
     except OSError as error:
         raise AdviseError(f"{path}: {error.strerror}") from error
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return path
