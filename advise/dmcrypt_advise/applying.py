@@ -30,8 +30,6 @@ def call_on_terminal(argv: Sequence[str]) -> int:
     before = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))  # programs do not inherit it
     try:
         status = subprocess.run(argv, env=program_environment(), check=False).returncode
-    except OSError as error:
-        raise AdviseError(f"cannot run {argv[0]}: {error.strerror}") from error
     finally:
         signal.signal(signal.SIGINT, before)
     if interrupts:

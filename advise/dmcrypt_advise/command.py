@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.source and (options.apply or options.undo or options.measure or options.record):
             parser.error("--from only prints advice")
         return _run(options)
-    except AdviseError as error:
+    except (AdviseError, OSError) as error:
         print(f"{PROGRAM}: {_complete(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -93,7 +93,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.record:
         _record(system, options.record)
         return 0
-    facts = recording.replay(_read(options.source)) if options.source else looking.look(system)
+    source = options.source and Path(options.source).read_text(errors="replace")
+    facts = recording.replay(source) if options.source else looking.look(system)
     verdicts = judge.judge(facts)
     sys.stdout.write(screen.as_json(facts, verdicts) if options.json else screen.text(facts, verdicts, _as_root()))
     return max((verdict.status for verdict in verdicts), default=0)
@@ -103,19 +104,9 @@ def _record(system: System, file: str) -> None:
     """Write the machine to a new file."""
     looking.look(system)
     text = recording.recording(system, recording.people())
-    try:
-        with Path(file).open("x") as opened:
-            opened.write(text)
-    except OSError as error:
-        raise AdviseError(f"{file}: {error.strerror}") from error
+    with Path(file).open("x") as opened:
+        opened.write(text)
     say(f"wrote {file}\n\n{recording.INTRODUCTION}", end="")
-
-
-def _read(file: str) -> str:
-    try:
-        return Path(file).read_text(errors="replace")
-    except OSError as error:
-        raise AdviseError(f"{file}: {error.strerror}") from error
 
 
 def _complete(message: str) -> str:

@@ -150,11 +150,8 @@ def _judge(found: MappingFacts, facts: Facts) -> Verdict:
     in_doubt = bool(doubted.keys() & active)
     if hindered:
         advice, text = FIX_FIRST if refused else hindered[0], hindered[1]
-        notes = [f"to see if the flags help on this disk: {_measure(found)}"] if found.stored.detached else []
         reasons.append(text)
-        return Verdict(
-            name, advice, frozenset(), tuple(reasons), refused, doubted, notes=tuple(notes), in_doubt=in_doubt
-        )
+        return Verdict(name, advice, frozenset(), tuple(reasons), refused, doubted, in_doubt=in_doubt)
     flags, advice = good - refused.keys() - doubted.keys() - forced, SET
     notes = [text for defect, flag, text in applying if defect.effect == "note" and (not flag or flag in flags)]
     if unsafe := frozenset(refused) & present - forced:

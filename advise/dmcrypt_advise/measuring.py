@@ -97,14 +97,11 @@ class Comparison:
     high: float
 
     @property
-    def faster(self) -> bool:
-        """True if the difference is outside of the noise."""
-        return self.low > 1 and self.ratio >= 1 + LEAST
-
-    @property
-    def slower(self) -> bool:
-        """True if the difference is outside of the noise."""
-        return self.high < 1 and self.ratio <= 1 - LEAST
+    def sign(self) -> int:
+        """1: faster, -1: slower, 0: the difference is not outside of the noise."""
+        if self.low > 1 and self.ratio >= 1 + LEAST:
+            return 1
+        return -1 if self.high < 1 and self.ratio <= 1 - LEAST else 0
 
 
 Rounds = Mapping[str, Sequence[Sample]]  # by variant; one sample for each round
@@ -196,9 +193,8 @@ def _mapping(table: str) -> Iterator[str]:
 def _run(argv: Sequence[str], given: str = "") -> None:
     try:
         subprocess.run(argv, input=given, check=True, capture_output=True, text=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        why = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
-        raise AdviseError(f"{' '.join(argv)}: {why.strip()}") from error
+    except subprocess.CalledProcessError as error:
+        raise AdviseError(f"{' '.join(argv)}: {error.stderr.strip()}") from error
 
 
 def _readers() -> Pool:
@@ -287,8 +283,8 @@ def verdict(results: Mapping[Load, Rounds]) -> str:
     variant = next(it for it in (BOTH, READ, WRITE) if it in rounds)
     name = "both flags" if variant == BOTH else variant
     compared = {load.name: compare(some, variant) for load, some in results.items()}
-    faster = [load for load, it in compared.items() if it.faster]
-    slower = [load for load, it in compared.items() if it.slower]
+    faster = [load for load, it in compared.items() if it.sign > 0]
+    slower = [load for load, it in compared.items() if it.sign < 0]
     cpus = [[it.cpu for some in results.values() for it in some[each]] for each in (variant, DEFAULT)]
     cost = sum(cpus[0]) / sum(cpus[1]) if sum(cpus[1]) else 1.0
     text = f"With {name}, reads were faster in {len(faster)} and slower in {len(slower)} of {len(compared)} loads"
@@ -343,10 +339,6 @@ def document(facts: Facts, found: MappingFacts, results: Mapping[Load, Rounds], 
 def save(measured: Mapping[str, object], directory: Path) -> Path:
     """Write the results to a new file in `directory`; returns its path."""
     path = directory / time.strftime("dmcrypt-advise-%Y%m%d-%H%M%S.json", time.gmtime())
-    text = json.dumps(measured) + "\n"
-    try:
-        with path.open("x") as file:
-            file.write(text)
-    except OSError as error:
-        raise AdviseError(f"{path}: {error.strerror}") from error
+    with path.open("x") as file:
+        file.write(json.dumps(measured) + "\n")
     return path
