@@ -69,19 +69,30 @@ def disk(mib: int = 32, **attributes: int) -> Iterator[str]:
 
 
 @contextmanager
+def open_volume(device: str, *options: str) -> Iterator[str]:
+    """The volume on a device, open as "volume"."""
+    checked_output("cryptsetup", "open", "-q", "--key-file", str(PASSPHRASE), *options, device, "volume")
+    try:
+        yield device
+    finally:
+        checked_output("cryptsetup", "close", "volume")
+
+
+@contextmanager
 def luks(*options: str, mib: int = 32, crypttab: str = "", open_with: Sequence[str] = ()) -> Iterator[str]:
     """A LUKS volume, open; `crypttab`: its options there."""
     with disk(mib=mib) as device:
-        checked_output("cryptsetup", "luksFormat", "-q", *FAST, "--key-file", str(PASSPHRASE), *options, device)
+        luks_format(device, *options)
         line = f"volume {device} none luks,{crypttab}\n" if crypttab else ""
         CRYPTTAB.write_text(line)
-        checked_output("cryptsetup", "open", "-q", "--key-file", str(PASSPHRASE), *open_with, device, "volume")
-        try:
+        with open_volume(device, *open_with):
             yield device
-        finally:
-            checked_output("cryptsetup", "close", "volume")
         same("crypttab", line, CRYPTTAB.read_text())
         CRYPTTAB.unlink()
+
+
+def luks_format(device: str, *options: str) -> None:
+    checked_output("cryptsetup", "luksFormat", "-q", *FAST, "--key-file", str(PASSPHRASE), *options, device)
 
 
 @contextmanager
