@@ -88,45 +88,52 @@ WORK = [  # what the user does in the tree, what sets it aside then holds
     (f"echo mine >{SOURCE}; git commit -q -a -m mine; echo more >mine.c", {SOURCE: "mine\n", "mine.c": "more\n"}),
     (COMMIT_ON_QUEUE, {SOURCE: "mine\n"}),
     ("git commit -q --amend -m mine", {SOURCE: AFTER}),
-    (f"echo mine >{SOURCE}; GIT_SEQUENCE_EDITOR='echo break >>' git rebase -q -i --autostash base", {SOURCE: AFTER}),
 ]
 
 
-@pytest.mark.parametrize(("work", "files"), WORK[:6])
-def test_the_user_s_work_is_set_aside_when_the_queue_has_changed(
+@pytest.mark.parametrize(("work", "files"), WORK)
+def test_the_user_s_work_stays_and_is_set_aside_when_the_queue_has_changed(
     target: Target, tmp_path: Path, work: str, files: dict[str, str]
 ) -> None:
-    tree = make(target, tmp_path).path
-    shell(tree, work)
+    tree = make(target, tmp_path)
+    assert snapshot(tree) == tree.series
+    shell(tree.path, work)
+    before = state(tree.path)
+    taken = snapshot(tree)
+    assert snapshot(tree) == taken
+    there = {SOURCE: AFTER} if work == COMMIT_ON_QUEUE else files  # what is checked out counts, not the branch
+    assert {path: git(tree.path, "show", f"{taken}:{path}") for path in there} == there
+    assert (taken == tree.series) == (there == {SOURCE: AFTER})
+    assert make(target, tmp_path) == tree
+    assert state(tree.path) == before
+    assert kept(tree.path) == []
     change_patch(target)
     assert (make(target, tmp_path).path / SOURCE).read_text() == "int version = 23;\n"
-    assert git(tree, "status", "--porcelain", "--untracked-files=all") == ""
-    [ref] = kept(tree)
-    assert {path: git(tree, "show", f"{ref}:{path}") for path in files} == files
+    assert git(tree.path, "status", "--porcelain", "--untracked-files=all") == ""
+    [ref] = kept(tree.path)
+    assert {path: git(tree.path, "show", f"{ref}:{path}") for path in files} == files
 
 
-@pytest.mark.parametrize("work", [*(work for work, _ in WORK), "git bisect start", "git checkout -q base"])
-def test_a_tree_whose_queue_has_not_changed_is_left_alone(target: Target, tmp_path: Path, work: str) -> None:
+REBASE = f"echo mine >{SOURCE}; GIT_SEQUENCE_EDITOR='echo break >>' git rebase -q -i --autostash base"
+
+
+@pytest.mark.parametrize("work", [REBASE, "git bisect start", "git checkout -q base"])
+def test_what_is_not_finished_stays_and_does_not_stop_a_new_queue(target: Target, tmp_path: Path, work: str) -> None:
     tree = make(target, tmp_path)
     shell(tree.path, work)
     before = state(tree.path)
     assert make(target, tmp_path) == tree
     assert state(tree.path) == before
+    change_patch(target)
+    assert (make(target, tmp_path).path / SOURCE).read_text() == "int version = 23;\n"
     assert kept(tree.path) == []
+    assert work != REBASE or "mine" in git(tree.path, "stash", "show", "-p")
 
 
 def state(tree: Path) -> tuple[str, ...]:
     """The refs, the index and the files of a tree."""
     status = git(tree, "status", "--porcelain", "--untracked-files=all")
     return git(tree, "show-ref", "--head"), git(tree, "ls-files", "-s"), status, git(tree, "diff")
-
-
-def test_an_unfinished_rebase_does_not_stop_a_new_queue(target: Target, tmp_path: Path) -> None:
-    tree = make(target, tmp_path).path
-    shell(tree, WORK[-1][0])
-    change_patch(target)
-    assert (make(target, tmp_path).path / SOURCE).read_text() == "int version = 23;\n"
-    assert "mine" in git(tree, "stash", "show", "-p")
 
 
 def test_commits_of_head_and_of_the_branch_are_both_set_aside(target: Target, tmp_path: Path) -> None:
@@ -147,21 +154,6 @@ def test_an_interrupted_application_is_redone(target: Target, tmp_path: Path) ->
     assert make(target, tmp_path) == before
     assert (tree / SOURCE).read_text() == AFTER
     assert git(tree, "status", "--porcelain") == ""
-
-
-@pytest.mark.parametrize(("work", "files"), WORK[:6])
-def test_a_snapshot_is_the_tree_as_it_stands(target: Target, tmp_path: Path, work: str, files: dict[str, str]) -> None:
-    tree = make(target, tmp_path)
-    assert snapshot(tree) == tree.series
-    shell(tree.path, work)
-    before = state(tree.path)
-    taken = snapshot(tree)
-    assert snapshot(tree) == taken
-    assert state(tree.path) == before
-    if "queue" not in git(tree.path, "branch", "--show-current"):
-        files = {SOURCE: AFTER}  # what is checked out counts, not the branch
-    assert {path: git(tree.path, "show", f"{taken}:{path}") for path in files} == files
-    assert (taken == tree.series) == (files == {SOURCE: AFTER})
 
 
 def test_a_tree_of_few_files_has_the_others_too(target: Target, tmp_path: Path) -> None:
