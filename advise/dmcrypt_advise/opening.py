@@ -257,7 +257,7 @@ def _by_luks_arguments(seen: Evidence) -> Opening:
 
 
 def _by_initramfs_tools(seen: Evidence) -> Opening:
-    """Debian's scripts."""
+    """How Debian's scripts open the volume."""
     if CRYPTOPTS in seen.command_line:
         text = "takes the place of crypttab in the initramfs, and this program does not read it"
         return _unknown(seen, (f"kernel command line: {CRYPTOPTS} {text}",))
