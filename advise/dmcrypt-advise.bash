@@ -13,11 +13,11 @@ _dmcrypt_advise() {
 			case $(cat "$node/uuid" 2>/dev/null) in CRYPT-*) words+=" $(cat "$node/name")" ;; esac
 		done
 		;;
-	--key-file | --record | --from)
+	--key-file)
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")
 		return
 		;;
-	*) words="--help --json --apply --undo --measure --record --from --seconds --yes --key-file" ;;
+	*) words="--help --json --apply --undo --measure --seconds --yes --key-file" ;;
 	esac
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }

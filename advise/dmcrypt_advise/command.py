@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from shlex import quote
 
-from . import applying, judge, looking, measuring, recording, screen
+from . import applying, judge, looking, measuring, screen
 from .applying import CONFIRMATION, User
 from .errors import AdviseError
 from .system import System
@@ -49,12 +49,6 @@ def option_parser() -> argparse.ArgumentParser:
     }
     for option, text in helps.items():
         action.add_argument(option, metavar="NAME", help=text)
-    text = (
-        "write everything that the program looks at to FILE, for a bug report; without keys, serial numbers and names"
-    )
-    action.add_argument("--record", metavar="FILE", help=text)
-    text = "judge the machine that --record has written to FILE, on any computer and without root"
-    parser.add_argument("--from", dest="source", metavar="FILE", help=text)
     parser.add_argument("--seconds", type=float, default=120.0, help="duration of --measure (default: %(default)g)")
     parser.add_argument("--yes", action="store_true", help="change without asking for confirmation")
     text = "key file for cryptsetup, which asks for the passphrase otherwise"
@@ -65,10 +59,7 @@ def option_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns the exit status, as EPILOG lists it, or 130 after an interrupt."""
     try:
-        options = (parser := option_parser()).parse_args(arguments)
-        if options.source and (options.apply or options.undo or options.measure or options.record):
-            parser.error("--from only prints advice")
-        return _run(options)
+        return _run(option_parser().parse_args(arguments))
     except (AdviseError, OSError) as error:
         print(f"{PROGRAM}: {_complete(str(error))}", file=sys.stderr)
         return 2
@@ -90,23 +81,10 @@ def _run(options: argparse.Namespace) -> int:
         )
         (applying.apply if options.apply else applying.undo)(system, name, user)
         return 0
-    if options.record:
-        _record(system, options.record)
-        return 0
-    source = options.source and Path(options.source).read_text(errors="replace")
-    facts = recording.replay(source) if options.source else looking.look(system)
+    facts = looking.look(system)
     verdicts = judge.judge(facts)
     sys.stdout.write(screen.as_json(facts, verdicts) if options.json else screen.text(facts, verdicts, _as_root()))
     return max((verdict.status for verdict in verdicts), default=0)
-
-
-def _record(system: System, file: str) -> None:
-    """Write the machine to a new file."""
-    looking.look(system)
-    text = recording.recording(system, recording.people())
-    with Path(file).open("x") as opened:
-        opened.write(text)
-    say(f"wrote {file}\n\n{recording.INTRODUCTION}", end="")
 
 
 def _complete(message: str) -> str:

@@ -48,9 +48,7 @@ def find_initramfs(system: System, release: str) -> Image:
         try:
             if not system.path(place).is_file():
                 continue
-            texts = config_texts(system.path(place).read_bytes())
-            system.seen.update({f"cpio {place} {name}": text for name, text in (texts or {"init": ""}).items()})
-            return Image(place, texts)
+            return Image(place, config_texts(system.path(place).read_bytes()))
         except PermissionError as error:
             system.miss(f"initramfs: {place}: {error.strerror}")
         except (*DAMAGED, subprocess.SubprocessError) as error:

@@ -1,4 +1,4 @@
-"""The machine: files and the output of programs, or a recording of both for tests."""
+"""The machine: files and the output of programs."""
 
 import os
 import subprocess
@@ -18,15 +18,13 @@ def program_environment() -> dict[str, str]:
 class System:
     """A machine: the files below `root`, and its programs or, for tests, their `recorded` output by command line.
 
-    `unseen` collects a line for each thing that could not be read, with the reason; `seen` all texts that were read, by
-    their heads in a recording.
+    `unseen` collects a line for each thing that could not be read, with the reason.
     """
 
     root: Path = Path("/")
     recorded: Mapping[str, str] | None = None
     is_root: bool = field(default_factory=lambda: os.geteuid() == 0)
     unseen: list[str] = field(default_factory=list)
-    seen: dict[str, str] = field(default_factory=dict)
 
     def path(self, name: str) -> Path:
         """The path of the file with this absolute name."""
@@ -35,14 +33,13 @@ class System:
     def read(self, name: str, *, wanted: str = "") -> str | None:
         """The text of a file, or None. A file that exists and cannot be read is recorded as unseen, under `wanted`."""
         try:
-            text = self.seen[name] = self.path(name).read_text(errors="replace")
+            return self.path(name).read_text(errors="replace")
         except FileNotFoundError:
             return None
         except OSError as error:
             if wanted:
                 self.miss(f"{wanted}: {name}: {error.strerror}")
             return None
-        return text
 
     def word(self, name: str) -> str:
         """The text of a file of one line, "" if there is none."""
@@ -51,11 +48,9 @@ class System:
     def names(self, name: str) -> list[str]:
         """The sorted names in a directory; none if it does not exist."""
         try:
-            names = sorted(path.name for path in self.path(name).iterdir())
+            return sorted(path.name for path in self.path(name).iterdir())
         except OSError:
             return []
-        self.seen.update({f"{name}/{each}/": "" for each in names})
-        return names
 
     def exists(self, name: str) -> bool:
         """True if there is a file or a directory with this name, in a directory that this user may search."""
@@ -63,17 +58,14 @@ class System:
             self.path(name).stat()
         except OSError:
             return False
-        self.seen[f"{name}/"] = ""
         return True
 
     def ask(self, argv: Sequence[str], wanted: str) -> str | None:
         """The output of a program. If it fails: None, and `wanted`, if any, is recorded as unseen, with the reason."""
         line = " ".join(argv)
         if self.recorded is not None:
-            if line not in self.recorded and wanted and not any(text.startswith(f"{wanted}: ") for text in self.unseen):
+            if line not in self.recorded and wanted:
                 self.miss(f"{wanted}: no output of {argv[0]}{self._as_user()}")
-            elif line in self.recorded:
-                self.seen[f"$ {line}"] = self.recorded[line]
             return self.recorded.get(line)
         try:
             asked = subprocess.run(
@@ -93,7 +85,6 @@ class System:
             why = (asked.stderr.strip().splitlines() or [f"exit status {asked.returncode}"])[0]
             self.miss(f"{wanted}: {argv[0]}: {why}{self._as_user()}")
             return None
-        self.seen[f"$ {line}"] = asked.stdout
         return asked.stdout
 
     def miss(self, what: str) -> None:

@@ -5,23 +5,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from dmcrypt_advise import (
-    ciphers,
-    command,
-    crypttab,
-    disks,
-    initramfs,
-    judge,
-    looking,
-    mappings,
-    screen,
-)
+from dmcrypt_advise import ciphers, command, crypttab, disks, initramfs, judge, looking, mappings, screen
 from dmcrypt_advise.defects import KNOWN_DEFECTS, generated_files, is_affected, patch_places, version_numbers
 from dmcrypt_advise.judge import CANNOT_TELL, FIX_FIRST, LEAVE, SET, TAKE_BACK, Verdict
 from dmcrypt_advise.mappings import DISCARD, READ, WRITE
-from dmcrypt_advise.recording import archive, load
 from dmcrypt_advise.system import System
-from machines import LAPTOP, MACHINES, NAME, ONE_QUEUE, UUID, machine
+from machines import LAPTOP, MACHINES, NAME, ONE_QUEUE, UUID, archive, load, machine
 
 ADVISE = Path(__file__).resolve().parents[1]
 ONE_CPU = {"==> /proc/swaps": "==> /sys/devices/system/cpu/possible <==\n0\n==> /proc/swaps"}
@@ -111,6 +100,22 @@ def test_without_root_the_unread_facts_are_listed(tmp_path: Path) -> None:
     assert [verdict.status for verdict in verdicts(system).values()] == [2]
     facts = looking.look(system)
     assert next(line for line in facts.unseen if "needs root" in line) in screen.text(facts, judge.judge(facts))
+
+
+def test_the_program_prints_the_advice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = machine(LAPTOP, tmp_path)
+    monkeypatch.setattr(command, "System", lambda: system)
+    assert command.main([]) == command.main(["--json"]) == 1
+    assert '"version": "6.1.119"' in capsys.readouterr().out
+
+
+def test_what_cannot_be_read_is_listed_once(tmp_path: Path) -> None:
+    system = machine(LAPTOP, tmp_path, {"$ dmsetup table": "$ other"})
+    (tmp_path / "etc/crypttab").unlink()
+    (tmp_path / "etc/crypttab").mkdir()  # not even root can read it
+    assert len(looking.look(system).unseen) == 3
 
 
 def test_parse_table_keeps_the_size_of_the_key_only() -> None:

@@ -11,9 +11,8 @@ from dmcrypt_advise.applying import User
 from dmcrypt_advise.errors import AdviseError
 from dmcrypt_advise.judge import Verdict
 from dmcrypt_advise.mappings import OPTIONS
-from dmcrypt_advise.recording import archive
 from dmcrypt_advise.system import System
-from machines import LAPTOP, NAME, ONE_QUEUE, UUID, machine
+from machines import LAPTOP, NAME, ONE_QUEUE, UUID, archive, machine, write
 
 TABLE = "dmsetup table --target crypt"
 LUKS1 = "ubuntu-22.04-raid"
@@ -72,12 +71,6 @@ def luks2(tmp_path: Path) -> Cryptsetup:
 def luks1(tmp_path: Path) -> Cryptsetup:
     """A RAID whose flags only crypttab can store."""
     return Cryptsetup(machine(LUKS1, tmp_path))
-
-
-def write(place: Path, contents: dict[str, bytes]) -> None:
-    for name, content in contents.items():
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_bytes(content)
 
 
 def test_apply_keeps_every_option_where_it_was_and_undo_removes_both_flags(luks2: Cryptsetup) -> None:

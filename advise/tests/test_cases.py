@@ -1,4 +1,4 @@
-"""Machines from public reports, each through --from: what somebody had, and the advice that a maintainer expects.
+"""Machines from public reports: what somebody had, and the advice that a maintainer expects.
 
 cases/NAME.txt is the machine. cases/NAME.toml has the source, the expected fields of the JSON document, and patterns
 for the screen (without line breaks).
@@ -10,34 +10,29 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from dmcrypt_advise.command import main
+from dmcrypt_advise import judge, looking, screen
+from machines import load
 
 CASES = Path(__file__).parent / "cases"
 
 
-def judged(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> str:
-    assert main(["--from", str(path), *options]) in (0, 1, 2)
-    output, errors = capsys.readouterr()
-    assert not errors
-    return output
-
-
 @pytest.mark.parametrize("path", sorted(CASES.glob("*.toml")), ids=lambda path: path.stem)
-def test_the_advice_for_a_machine_of_a_public_report(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_advice_for_a_machine_of_a_public_report(path: Path, tmp_path: Path) -> None:
     wanted = tomllib.loads(path.read_text())
-    machine = path.with_suffix(".txt")
-    document = json.loads(judged(machine, capsys, "--json"))
+    facts = looking.look(load(path.with_suffix(".txt").read_text(), tmp_path))
+    verdicts = judge.judge(facts)
+    document = json.loads(screen.as_json(facts, verdicts))
     kernel, mappings = document["kernel"], {each["name"]: each for each in document["mappings"]}
     for field, value in wanted.get("kernel", {}).items():
         assert (field, kernel[field]) == (field, value)
     for name, fields in wanted.get("mappings", {}).items():
         for field, value in fields.items():
             assert (name, field, mappings[name][field]) == (name, field, value)
-    screen = " ".join(judged(machine, capsys).split())
+    text = " ".join(screen.text(facts, verdicts).split())
     for pattern in wanted.get("screen", []):
-        assert re.search(pattern, screen, re.IGNORECASE), pattern
+        assert re.search(pattern, text, re.IGNORECASE), pattern
     for pattern in wanted.get("screen_lacks", []):
-        assert not re.search(pattern, screen, re.IGNORECASE), pattern
+        assert not re.search(pattern, text, re.IGNORECASE), pattern
 
 
 def test_the_table_has_a_row_for_each_machine() -> None:

@@ -9,8 +9,7 @@ from dmcrypt_advise.looking import MappingFacts
 from dmcrypt_advise.mappings import DISCARD, FLAGS, READ, WRITE
 from dmcrypt_advise.mappings import Mapping as Volume
 from dmcrypt_advise.opening import DRACUT, ENCRYPT, IN_INITRAMFS, INITRAMFS_TOOLS, SYSTEMD
-from dmcrypt_advise.recording import load
-from machines import LAPTOP, NAME, UUID, machine
+from machines import LAPTOP, NAME, UUID, load, machine
 
 ROOT = Volume("root", "dm-0", "LUKS1", UUID)
 LINE = f"root UUID={UUID} none luks"
