@@ -51,11 +51,11 @@ def same(what: str, wanted: object, found: object) -> None:
 
 
 @contextmanager
-def disk(mib: int = 32, **attributes: int) -> Iterator[str]:
+def disk(mib: int = 32) -> Iterator[str]:
     """A null_blk device in memory."""
     place = NULLB / "d"
     place.mkdir()
-    wanted = {"memory_backed": 1, "size": mib, "blocksize": 512, "submit_queues": 1, **attributes, "power": 1}
+    wanted = {"memory_backed": 1, "size": mib, "blocksize": 512, "submit_queues": 1, "power": 1}
     try:
         for attribute, value in wanted.items():
             (place / attribute).write_text(str(value))
@@ -96,9 +96,9 @@ def luks_format(device: str, *options: str) -> None:
 
 
 @contextmanager
-def table(cipher: str, **attributes: int) -> Iterator[str]:
+def table(cipher: str) -> Iterator[str]:
     """A mapping without cryptsetup."""
-    with disk(**attributes) as device:
+    with disk() as device:
         mapping = f"0 {32 * MIB} crypt {cipher} {'0' * 128} 0 {device} 0"
         checked_output("dmsetup", "create", "volume", "--table", mapping)
         try:
@@ -187,13 +187,7 @@ def advice_cases() -> list[AdviceCase]:
     flags = helpful_flags()
     authenticated = [WRITE] if AUDIT and RELEASE >= (5, 16) else flags  # a read with a wrong tag writes a record
     asynchronous = xts_driver()["async"] == "yes"  # authenc() is what the ciphers in it are
-    zoned = AdviceCase(
-        "a_zoned_disk_has_one_flag_already",
-        lambda: table("aes-xts-plain64", zoned=1, zone_size=4, zone_nr_conv=0),
-        {"advice": "set" if READ in flags else "leave", "flags": sorted({*flags} - {WRITE}), "in_force": [WRITE]},
-    )
     return [
-        *([zoned] if RELEASE >= (6, 0) else []),  # the kernel of linux-5.8 has no zoned disks
         AdviceCase(
             "luks2_stores_the_flags_and_keeps_discards",
             lambda: luks(*LUKS2, open_with=["--allow-discards"]),
@@ -213,13 +207,6 @@ def advice_cases() -> list[AdviceCase]:
             lambda: luks(*LUKS2, "--integrity", "hmac-sha256", mib=64),
             {"advice": FIX_FIRST, "flags": []} if asynchronous else {"advice": "set", "flags": authenticated},
             applies=[] if asynchronous else authenticated,
-        ),
-        AdviceCase(
-            "header_and_crypttab_in_conflict_are_reported",
-            lambda: luks(*LUKS2, crypttab="discard", open_with=[f"--perf-{READ}"]),
-            {"in_force": [READ], "next_boot": ["allow_discards"]},
-            "stored nowhere for the next boot",
-            flags,
         ),
         AdviceCase("an_asynchronous_cipher_needs_a_fix", cryptd_table, {"advice": FIX_FIRST, "flags": []}),
     ]
