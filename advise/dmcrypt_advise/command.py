@@ -92,13 +92,10 @@ def _complete(message: str) -> str:
 
 
 def _as_root() -> str:
-    """The command that starts this program as root, as the user has started it: by name, by path, or as a module."""
-    started = Path(sys.argv[0])
-    if started.name == "__main__.py":
+    """The command that starts this program as root: by its path, or as a module."""
+    if Path(sys.argv[0]).name == "__main__.py":
         return "sudo python3 -m dmcrypt_advise"
-    # sudo searches these directories, but not ~/.local/bin.
-    by_name = started.parent in map(Path, ("/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"))
-    return f"sudo {started.name if by_name else quote(sys.argv[0])}"
+    return f"sudo {quote(sys.argv[0])}"  # by its path: sudo does not search ~/.local/bin
 
 
 def _ask(question: str) -> str:

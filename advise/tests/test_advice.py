@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from dmcrypt_advise import ciphers, command, crypttab, disks, initramfs, judge, looking, mappings, screen
-from dmcrypt_advise.defects import KNOWN_DEFECTS, generated_files, is_affected, patch_places, version_numbers
+from dmcrypt_advise.defects import KNOWN_DEFECTS, generated_files, patch_places, version_numbers
 from dmcrypt_advise.judge import CANNOT_TELL, FIX_FIRST, LEAVE, SET, TAKE_BACK, Verdict
 from dmcrypt_advise.mappings import DISCARD, READ, WRITE
 from dmcrypt_advise.system import System
@@ -150,15 +150,6 @@ def test_parse_table_keeps_the_size_of_the_key_only() -> None:
 def test_drivers_without_instructions_for_their_cipher(tmp_path: Path, driver: str, slow: bool) -> None:
     system = load(f"==> /proc/crypto <==\nname : xts(aes)\ndriver : {driver}\n", tmp_path)
     assert ciphers.cipher_driver(system, "aes-xts-plain64") == ciphers.CipherDriver(driver, ciphers.SYNC, slow)
-
-
-@pytest.mark.parametrize(
-    ("version", "has"),
-    [("5.8", False), ("5.9", True), ("5.10.262", True), ("5.15.169", False), ("6.6.17", True), ("6.8", False)],
-)
-def test_versions_with_a_defect(version: str, has: bool) -> None:
-    [defect] = [each for each in KNOWN_DEFECTS if "CVE-2024-26718" in each.symptom]
-    assert is_affected(defect, version_numbers(version)) is has
 
 
 @pytest.mark.parametrize("damaged", [b"x" * 200, b"\x1f\x8b\x08" + b"\xff" * 20, b"070701" + b"x" * 104])
