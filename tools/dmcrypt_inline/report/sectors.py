@@ -96,7 +96,7 @@ def _bars(loads: Loads) -> str:
 
 
 def _default_path(cells: Sequence[NativeCell]) -> list[Section]:
-    """The default path against the flags: speed, CPU time, and a chart over the requests in flight."""
+    """The default path against the flags: speed and CPU time."""
     found: dict[tuple[str, str, str], dict[str, dict[str, NativeCell]]] = {}
     for cell in cells:
         if cell["variant"] not in ALONE:
@@ -119,17 +119,5 @@ def _default_path(cells: Sequence[NativeCell]) -> list[Section]:
         text = "Ratios to the default path; 2 is twice as fast, or half the CPU time. Two CPUs."
         if "nohlt" in form:
             text += " Idle CPUs poll: CPU times say nothing."
-        drawn = {"Both flags / default path, one thread": partial(_over_depth, loads)}
-        sections.append(Section(f"{form}: {cipher}, {variant}", text, drawn, tables))
+        sections.append(Section(f"{form}: {cipher}, {variant}", text, {}, tables))
     return sections
-
-
-def _over_depth(loads: Mapping[str, Mapping[str, NativeCell]]) -> str:
-    panels: dict[str, charts.Panel] = {}
-    for modes in loads.values():
-        default, both = modes["default"], modes["inline"]
-        if default["threads"] == 1:
-            times = spread([one / other for one, other in zip(default[ELAPSED], both[ELAPSED], strict=True)])
-            panel = panels.setdefault(f"{SIZES[default['size']]} {default['direction']}", {})
-            panel[f"{default['depth']} in flight"] = (times, f"{times.median:.2f}×")
-    return charts.bars(panels, "times as fast as the default path")
