@@ -7,10 +7,12 @@ guest: devices of 64 MiB, samples of less than a second.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from ..common.errors import UserError
 from .inguest import BRD, MODES, NULL, NVME, RAW, VIRTIO
 
+P = TypeVar("P")
 AES = "aes-xts-plain64"
 SCHEDULED = "null_blk irqmode=0 memory_backed=1"  # brd has no request queue, so no scheduler
 FLAGS = ("default", "no_read", "no_write", "both")
@@ -100,9 +102,8 @@ PLANS: Mapping[str, Plan] = {
 }
 
 
-def get_plan(name: str, rounds: int | None) -> Plan:
-    """The plan of this name, with its own number of rounds or `rounds`. Raises UserError for an unknown name."""
-    if name not in PLANS:
-        raise UserError(f"unknown plan: {name}\n  PLAN= takes one of: {', '.join(PLANS)}")
-    plan = PLANS[name]
-    return replace(plan, rounds=rounds) if rounds else plan
+def get_plan(plans: Mapping[str, P], name: str) -> P:
+    """The plan of this name. Raises UserError for an unknown name."""
+    if name not in plans:
+        raise UserError(f"unknown plan: {name}\n  with this ACCEL= PLAN= takes one of: {', '.join(plans)}")
+    return plans[name]

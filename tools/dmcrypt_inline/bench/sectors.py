@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -90,14 +90,6 @@ NATIVE_PLANS = {
 }
 TIMES = ("ns_per_512", "elapsed_per_512")
 NEW_CORE = "+dm"  # follows a variant's name where the device mapper is the queue's
-
-
-def native_plan(name: str, rounds: int | None) -> SectorsPlan:
-    """The plan of this name, with its own number of rounds or `rounds`. Raises UserError for an unknown name."""
-    if name not in NATIVE_PLANS:
-        raise UserError(f"unknown plan: {name}\n  with ACCEL=native PLAN= takes one of: {', '.join(NATIVE_PLANS)}")
-    plan = NATIVE_PLANS[name]
-    return replace(plan, rounds=rounds) if rounds else plan
 
 
 def instructions(cpuinfo: str, older: bool) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..bench import sectors
 from ..bench.measure import measure
-from ..bench.plans import get_plan
+from ..bench.plans import PLANS, get_plan
 from ..common.errors import UserError
 from ..common.gitrepo import git
 from ..common.host import ensure_packages, enter_python_env
@@ -37,7 +37,7 @@ def demo(request: Request) -> int:
     machine = make_machine(request, request.tree(target), "fast", ("base", "series"))
     _show(machine, patched_cryptsetup(request))
     say("== Throughput: RAM disk, null cipher, 4k, one job")
-    path = measure(machine, get_plan("quick", DEMO_ROUNDS), "demo")
+    path = measure(machine, replace(PLANS["quick"], rounds=DEMO_ROUNDS), "demo")
     say(f"\n{pages.page_text(path)}\n")
     return pages.write_report(path)
 
@@ -66,19 +66,21 @@ def bench(request: Request, *, plan: str, rounds: int | None, variants: Sequence
     if request.accel == UNACCELERATED:
         bench_sectors(request, plan, rounds, given, each)
         return
-    wanted = get_plan(plan, rounds)
+    wanted = get_plan(PLANS, plan)
     target = request.kernel_target()
     ensure_packages("base", "build", "guest")
     enter_python_env()
     made = request.tree(target)
     machine = make_machine(request, made, "fast", ("base", *(steps(made) if each else ()), "series"))
     built = {name: build_variant(machine.kernel, made, made.series, name, driver=path) for name, path in given.items()}
-    _show_results(measure(replace(machine, modules={**machine.modules, **built}), wanted, plan))
+    machine = replace(machine, modules={**machine.modules, **built})
+    _show_results(measure(machine, replace(wanted, rounds=rounds or wanted.rounds), plan))
 
 
 def bench_sectors(request: Request, name: str, rounds: int | None, given: Mapping[str, Path], each: bool) -> None:
     """Measure what a sector costs with real ciphers, in User-Mode Linux, and print it."""
-    plan = sectors.native_plan(name, rounds)
+    plan = get_plan(sectors.NATIVE_PLANS, name)
+    plan = replace(plan, rounds=rounds or plan.rounds)
     target = request.kernel_target()
     if MEASURED not in target.fragments:
         raise UserError(f"{target.name} cannot be measured in User-Mode Linux")

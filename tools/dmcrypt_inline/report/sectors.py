@@ -9,7 +9,7 @@ from ..bench.sectors import NEW_CORE
 from . import charts
 from .cells import Results
 from .statistics import compare, spread
-from .tables import Section, Table, figure, ratio
+from .tables import Section, Table, figure, quartiles, ratio
 
 KIND = ("form", "instructions", "cipher", "sector", "flags")
 CPU_TIME, ELAPSED = "ns_per_512", "elapsed_per_512"
@@ -17,8 +17,8 @@ CPU_TIME, ELAPSED = "ns_per_512", "elapsed_per_512"
 ALONE = ("raw", "linear", "verity", "api", "library")
 FLAGS = {"read": "no_read", "write": "no_write", "inline": "both"}  # the words of sectors.sh
 SECTOR_NOTES = (
-    "User-Mode Linux: times are those of this processor, without an emulator. Medians over the rounds; in brackets the "
-    "distance of the quartiles in percent of the median. Ratios have their 90 % confidence interval; '=': the interval "
+    "User-Mode Linux: times are those of this processor, without an emulator. Medians over the rounds with their "
+    "quartiles. Ratios have their 90 % confidence interval; '=': the interval "
     "holds 1, no difference.",
 )
 NativeCell = Mapping[str, Any]
@@ -50,7 +50,10 @@ def _sector_section(kind: Sequence[Any], of: Sequence[NativeCell], results: Resu
     loads: Loads = {}
     for cell in of:
         loads.setdefault(_load(cell), {})[cell["variant"]] = cell[CPU_TIME]
-    times = [[load, *(_spread(found.get(name, ())) for name in variants)] for load, found in loads.items()]
+    times = [
+        [load, *(quartiles(spread(found[name]) if name in found else None) for name in variants)]
+        for load, found in loads.items()
+    ]
     compared = [name for name in variants if name.removesuffix(NEW_CORE) not in ALONE and name != baseline]
     cores = [name for name in variants if name + NEW_CORE in variants]
     tables = [
@@ -70,14 +73,6 @@ def _ratios(caption: str, loads: Loads, pairs: Mapping[str, tuple[str, str]]) ->
         for load, found in loads.items()
     ]
     return Table(caption, ["", *pairs], rows)
-
-
-def _spread(samples: Sequence[float]) -> str:
-    """The median, and the distance of the quartiles; a dash where there are no samples."""
-    if not samples:
-        return "-"
-    found = spread(samples)
-    return f"{found.median:.1f} ({100 * (found.high - found.low) / found.median:.0f})"
 
 
 def _ratio(reference: Sequence[float], samples: Sequence[float]) -> str:

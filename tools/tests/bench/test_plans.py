@@ -8,9 +8,8 @@ import pytest
 
 from dmcrypt_inline.bench.inguest import DISKS, MODES, SERIAL, SIZE
 from dmcrypt_inline.bench.measure import JOBS, emulated_disks
-from dmcrypt_inline.bench.plans import PLANS, W1, get_plan
+from dmcrypt_inline.bench.plans import PLANS, W1
 from dmcrypt_inline.commands import cli
-from dmcrypt_inline.common.errors import UserError
 
 
 @pytest.mark.parametrize("path", sorted(JOBS.glob("*.fio")), ids=lambda path: str(path.name))
@@ -33,13 +32,6 @@ def test_every_part_names_a_job_file_and_its_sections() -> None:
 def test_a_base_with_the_flags_is_measured_in_all_modes() -> None:
     cells = W1[1].runs(("base", "series"), base_has_flags=True)
     assert cells[1:] == [(name, mode) for name in ("base", "series") for mode in ("default", "both")]
-
-
-def test_rounds_and_unknown_plans() -> None:
-    assert get_plan("quick", None) == PLANS["quick"]
-    assert get_plan("quick", 3).rounds == 3
-    with pytest.raises(UserError, match="quick"):
-        get_plan("w9", None)
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def test_the_price_of_a_sector() -> None:
     [section] = sectors.sector_sections(SECTORS)
     times, ratios = section.tables
     assert times.columns == ["", "raw", "linear", "base", "series"]
-    assert times.rows == [["64k read", "20.0 (0)", "30.0 (0)", "200.0 (0)", "100.0 (0)"]]
+    assert times.rows == [["64k read", "20.0 (20.0-20.0)", "30.0 (30.0-30.0)", "200 (200-200)", "100 (100-100)"]]
     assert (ratios.columns, ratios.rows) == (["", "series"], [["64k read", "2.00 (2.00-2.00)"]])
 
 
