@@ -93,10 +93,7 @@ def _change(system: System, found: MappingFacts, new: OptionState, flags: frozen
             raise AdviseError(f"cryptsetup ended with exit status {status}; {remaining}")
     facts = looking.look(system)
     found, _ = judge.find_mapping(facts, name)
-    seen, forced = (
-        planning.current_state(found),
-        judge.forced_flags(found, facts),
-    )  # flags that the kernel sets by itself
+    seen, forced = planning.current_state(found), judge.forced_flags(found, facts)
     if (seen.active - forced, seen.header) != (new.active - forced, new.header):
         raise AdviseError(f"{name}: wrong result: wanted {_summary(new)}; found {_summary(seen)}")
     user.say(f"{name}: done: {_summary(new)}")

@@ -11,13 +11,12 @@ FIELD = re.compile(r"\S+", re.ASCII)  # a field of crypttab: spaces other than t
 
 @dataclass(frozen=True)
 class CrypttabLine:
-    """The fields of a line of crypttab. `rest`: words behind the options, which nothing reads."""
+    """The fields of a line of crypttab."""
 
     name: str
     source: str
     key: str
     options: tuple[str, ...]
-    rest: tuple[str, ...] = ()
 
     @property
     def uuid(self) -> str:
@@ -34,9 +33,7 @@ def parse_crypttab(text: str) -> list[CrypttabLine]:
         if len(fields) < 2 or fields[0].startswith("#"):
             continue
         fields += ["none", ""][len(fields) - 2 :]
-        options = tuple(filter(None, fields[3].split(",")))
-        rest = " ".join(fields[4:]).partition("#")[0].replace(",", " ").split()
-        found.append(CrypttabLine(fields[0], fields[1], fields[2], options, tuple(rest)))
+        found.append(CrypttabLine(fields[0], fields[1], fields[2], tuple(filter(None, fields[3].split(",")))))
     return found
 
 

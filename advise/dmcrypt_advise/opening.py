@@ -206,8 +206,6 @@ def find_opening(system: System, seen: Evidence) -> Opening:
         ignored += opener.ignored(found.arguments, "kernel command line")
     elif line := found.copy or found.line:
         ignored += opener.ignored(line.options, "crypttab")
-    if seen.line and (lost := [word for word in seen.line.rest if meant(word)]):
-        ignored.append(f"crypttab: nothing reads {' '.join(lost)} behind the space; separate options by commas only")
     return replace(found, opener=opener, ignored=tuple(ignored))
 
 

@@ -77,9 +77,8 @@ def parse_dump(text: str) -> tuple[frozenset[str], str, str]:
     fields = dict(re.findall(r"^(UUID|Flags|Requirements):[ \t]*(.*)$", text, re.MULTILINE))
     words = [] if "(no flags)" in fields.get("Flags", "") else fields.get("Flags", "").split()
     flags = frozenset(HEADER_OPTIONS[word] for word in words if word in HEADER_OPTIONS)
-    unknown = [
-        word for word in fields.get("Requirements", "").split() if not word.startswith("opal")
-    ]  # opal allows changes
+    # A volume that requires opal can be changed.
+    unknown = [word for word in fields.get("Requirements", "").split() if not word.startswith("opal")]
     unknown += [word for word in words if word not in HEADER_OPTIONS]
     return flags, " ".join(unknown), fields.get("UUID", "").strip()
 

@@ -13,10 +13,9 @@ from dmcrypt_advise.errors import AdviseError
 from dmcrypt_advise.mappings import FLAGS, READ, WRITE
 from dmcrypt_advise.measuring import BOTH, DEFAULT, LOADS, RAW, ROUNDS, Load, Sample, Target
 from dmcrypt_advise.system import System
-from machines import machine
+from machines import NAME, machine
 
 EBOIV = {"aes-xts-plain64": "aes-cbc-eboiv"}
-NAME = "nvme0n1p3_crypt"
 CREATED = 4  # mappings
 SAMPLES = ROUNDS * len(LOADS) * (CREATED + 1)
 
