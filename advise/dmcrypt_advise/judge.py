@@ -5,6 +5,7 @@ Commands in its texts are without `sudo`, and name this program dmcrypt-advise: 
 
 import re
 from dataclasses import dataclass, field, replace
+from shlex import join
 
 from . import ciphers, defects, planning
 from .defects import FLAG_NAMES, Defect
@@ -375,14 +376,14 @@ def _with_commands(found: MappingFacts, verdict: Verdict) -> Verdict:
     if verdict.advice not in (SET, TAKE_BACK):
         return verdict
     old, new = planning.current_state(found), target_state(found, verdict)
+    calls, steps = planning.refresh_calls(found, old, new), planning.manual_steps(found, old, new, verdict.flags)
     reasons = list(verdict.reasons)
-    if planning.refresh_calls(found, old, new) and any(segment.integrity for segment in found.mapping.segments):
+    if calls and any(segment.integrity for segment in found.mapping.segments):
         reasons.append("the refresh removes --integrity-no-journal: add it to the command if you use it")
-    if new.header is None and old.crypttab is None and not planning.manual_steps(found, old, new, verdict.flags):
+    if new.header is None and old.crypttab is None and not steps:
         reasons.append(
             "no header and no line of crypttab stores options of the mapping: find the program that opens it"
         )
     if found.mapping.kind not in planning.REFRESHABLE:
         reasons.append(f"{found.mapping.kind or 'it'} cannot be refreshed: it changes when it is opened again")
-    do = planning.commands(found, old, new, verdict.flags)
-    return replace(verdict, do=do, reasons=tuple(reasons))
+    return replace(verdict, do=(*map(join, calls), *steps), reasons=tuple(reasons))

@@ -38,7 +38,7 @@ Hook = tuple[str, tuple[str, ...]]  # an argument, and the options in it
 
 @dataclass(frozen=True)
 class Opener:
-    """A program that opens volumes: `words` are its spellings of table options, `complete` all other words if known.
+    """A program that opens volumes: `words` are its spellings of table options.
 
     It reads the options other than discards since `flags_since` of the package `package`, of which `installed` is
     there; () if unknown.
@@ -49,7 +49,6 @@ class Opener:
     package: str = ""
     flags_since: Version = ()
     installed: Version = ()
-    complete: tuple[str, ...] = ()
 
     @property
     def too_old(self) -> bool:
@@ -75,7 +74,7 @@ class Opener:
         for word in words:
             # With "=", a name that is no UUID may stand in front of an option, or a value behind it.
             option = next(filter(None, map(meant, reversed(word.split("=")))), "")
-            if (option or (self.complete and word.partition("=")[0] not in self.complete)) and not self.option(word):
+            if option and not self.option(word):
                 text = f"{place}: {self.name} ignores {word}"
                 if self.too_old and word in self.words:
                     needed = ".".join(map(str, self.flags_since))
@@ -90,7 +89,7 @@ INITRAMFS_TOOLS = Opener("initramfs-tools", CRYPTTAB_WORDS, "cryptsetup", (2, 4)
 SYSTEMD = Opener("systemd", SYSTEMD_WORDS, "systemd", (248,))
 IN_INITRAMFS = replace(SYSTEMD, name="systemd in the initramfs")
 DRACUT = Opener("dracut without systemd", {"allow-discards": DISCARD})
-ENCRYPT = Opener("the hook encrypt of mkinitcpio", HOOK_WORDS, complete=("sector-size",))
+ENCRYPT = Opener("the hook encrypt of mkinitcpio", HOOK_WORDS)
 
 
 @dataclass(frozen=True)

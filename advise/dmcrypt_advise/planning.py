@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from shlex import join
 
 from .crypttab import CrypttabLine
 from .defects import Version
@@ -128,11 +127,6 @@ def manual_steps(found: MappingFacts, old: OptionState, new: OptionState, flags:
     if (outdated or new.crypttab != old.crypttab) and (command := rebuild_command(found)):
         steps.append(command)
     return steps
-
-
-def commands(found: MappingFacts, old: OptionState, new: OptionState, flags: Options) -> tuple[str, ...]:
-    """The calls and the steps by hand."""
-    return (*map(join, refresh_calls(found, old, new)), *manual_steps(found, old, new, flags))
 
 
 def rebuild_command(found: MappingFacts) -> str:
