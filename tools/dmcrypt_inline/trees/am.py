@@ -9,9 +9,8 @@ from pathlib import Path
 from ..common.errors import UserError
 from ..common.paths import log_dir
 from ..common.run import Completed, run
-from .base import has_files
 from .series import read_series
-from .targets import LINUX, TARGETS, Target
+from .targets import TARGETS, Target
 
 MAKEFILE = re.compile(r"^(VERSION|PATCHLEVEL) *= *(\d+)", re.M)
 CHANGED = re.compile(r"^(?:---|\+\+\+) [ab]/(\S+)$", re.M)
@@ -57,28 +56,15 @@ def apply_queue(variable: str, own: Path, named: Target | None) -> list[str]:
 def candidates_for(variable: str, own: Path) -> list[Target]:
     """The targets whose queue may suit the tree, the nearest first.
 
-    These are the targets with the files of the tree. Else the ones that have, or lack, the flags as the tree does:
-    the oldest that is no older than the tree, then older ones (they also have patches that the tree may have got
-    since), then newer ones.
+    These are the oldest that is no older than the tree, then older ones (they also have patches that the tree may have
+    got since), then newer ones. A tree without a kernel's version counts as newer than all.
     """
     targets = [target for target in TARGETS.values() if target.variable == variable and not target.below]
-    same = [target for target in targets if has_files(target, own, "HEAD", log_dir("am") / "am.log")]
-    if same:
-        return same
-    kind = targets[0].kind
-    text = _git(own, "show", f"HEAD:{kind.file}")
-    if text.returncode != 0:
-        raise UserError(f"{variable}={own} has no {kind.file}: it is no tree for {variable}=")
-    alike = [target for target in targets if target.has_flags == (kind.word in text.output)]
-    if not alike:
-        raise UserError(f"{variable}={own} has {kind.word} already, and there is no queue with fixes for it")
-    if kind != LINUX:
-        return alike
     words = dict(MAKEFILE.findall(_git(own, "show", "HEAD:Makefile").output))
     version = tuple(int(words.get(key, 1000)) for key in ("VERSION", "PATCHLEVEL"))
-    alike.sort(key=lambda target: _number(target.tag))
-    older = [target for target in alike if _number(target.tag) < version]
-    newer = [target for target in alike if _number(target.tag) >= version]
+    targets.sort(key=lambda target: _number(target.tag))
+    older = [target for target in targets if _number(target.tag) < version]
+    newer = [target for target in targets if _number(target.tag) >= version]
     return [*newer[:1], *reversed(older), *newer[1:]]
 
 

@@ -35,34 +35,23 @@ DRIVER = "drivers/md/dm-crypt.c"
 class Kind:
     """Targets of one upstream project.
 
-    A tree of the project has `file`; `word` is in that file once the project has the flags. `lists` are the addresses
-    for trees without get_maintainer.pl. `tracked` are directories of a release whose files are not generated, even
-    those that .gitignore names.
+    `lists` are the addresses for trees without get_maintainer.pl. `tracked` are directories of a release whose files
+    are not generated, even those that .gitignore names.
     """
 
     variable: str  # for the user's own tree, as make knows it
-    file: str
-    word: str
     lists: tuple[str, ...] = ()
     tracked: tuple[str, ...] = ()
 
 
-LINUX = Kind("LINUX", DRIVER, "no_read_workqueue", tracked=(".",))
+LINUX = Kind("LINUX", tracked=(".",))
 TOOL = Kind(
-    *("CRYPTSETUP", "lib/libcryptsetup.h", "CRYPT_ACTIVATE_NO_READ_WORKQUEUE"),
+    "CRYPTSETUP",
     lists=("cryptsetup@lists.linux.dev",),
     tracked=("docs", "misc", "m4/ax_check_compile_flag.m4"),
 )
-SCRIPTS = Kind(
-    *("DRACUT", "modules.d/70crypt/cryptroot-ask.sh", "no-read-workqueue"),
-    lists=("initramfs@vger.kernel.org",),
-    tracked=(".",),
-)
-SYSTEM = Kind(
-    *("SYSTEMD", "src/cryptsetup/cryptsetup.c", "high-priority"),
-    lists=("systemd-devel@lists.freedesktop.org",),
-    tracked=(".",),
-)
+SCRIPTS = Kind("DRACUT", lists=("initramfs@vger.kernel.org",), tracked=(".",))
+SYSTEM = Kind("SYSTEMD", lists=("systemd-devel@lists.freedesktop.org",), tracked=(".",))
 KINDS = (LINUX, TOOL, SCRIPTS, SYSTEM)
 
 

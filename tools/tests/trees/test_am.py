@@ -11,10 +11,8 @@ from dmcrypt_inline.trees.targets import TOOL, Target
 
 @pytest.fixture
 def targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Target]:
-    """One target without the flags, and one that has them."""
-    plain = make_target(tmp_path)
-    fixed = replace(plain, name="fixed", tag="v0.2", blobs={SOURCE: "f" * 12}, has_flags=True)
-    found = {"small": plain, "fixed": fixed}
+    """One target, and git's settings of a user."""
+    found = {"small": make_target(tmp_path)}
     monkeypatch.setattr(am, "TARGETS", found)
     monkeypatch.setenv("GIT_CONFIG_COUNT", "2")
     for number, (key, value) in enumerate({"user.name": "A User", "user.email": "user@host.example"}.items()):
@@ -73,16 +71,17 @@ def test_a_patch_that_is_in_the_tree_is_skipped(tmp_path: Path, targets: dict[st
 def test_the_nearest_target_is_tried_first(
     tmp_path: Path, targets: dict[str, Target], version: str, order: list[str]
 ) -> None:
+    small = targets.pop("small")
     for other in ("v7.3", "v6.12", "v6.1"):
-        targets[other] = replace(targets["fixed"], name=other, tag=other)
-    del targets["fixed"]
-    own = own_tree(tmp_path, "/* no_read_workqueue */\n", version)
+        targets[other] = replace(small, name=other, tag=other)
+    own = own_tree(tmp_path, version=version)
     assert [target.tag for target in am.candidates_for("LINUX", own)] == order
 
 
 def test_the_first_queue_that_applies_is_taken(tmp_path: Path, targets: dict[str, Target]) -> None:
     small = targets.pop("small")
-    targets["broken"] = replace(small, name="broken", directory=tmp_path / "broken")
+    targets["broken"] = replace(small, name="broken", tag="v0.2", directory=tmp_path / "broken")
+    targets["tool"] = replace(small, name="tool", tag="v0.3", kind=TOOL)
     targets["small"] = small
     shell(
         tmp_path,
@@ -97,25 +96,8 @@ def test_a_named_target_is_taken_if_it_is_for_such_a_tree(tmp_path: Path, target
     with pytest.raises(UserError):
         am.apply_queue("LINUX", own, replace(targets["small"], kind=TOOL))
     assert branches(own) == []
-    am.apply_queue("LINUX", own, targets["fixed"])
-    assert branches(own) == ["dmcrypt-inline-fixed"]
-
-
-def test_cryptsetup_without_the_flags_gets_its_own_queue(tmp_path: Path, targets: dict[str, Target]) -> None:
-    targets["tool"] = replace(targets["small"], name="tool", kind=TOOL, blobs={"no": "0"})
-    own = own_tree(tmp_path)
-    with pytest.raises(UserError):  # no lib/libcryptsetup.h
-        am.apply_queue("CRYPTSETUP", own, None)
-    shell(own, f"mkdir lib; touch {TOOL.file}; git add -A; git commit -q -m cryptsetup")
-    am.apply_queue("CRYPTSETUP", own, None)
-    assert branches(own) == ["dmcrypt-inline-tool"]
-    shell(own, f"echo '#define CRYPT_ACTIVATE_NO_READ_WORKQUEUE' >{TOOL.file}; git commit -q -a -m 2.3.4")
-    with pytest.raises(UserError):
-        am.apply_queue("CRYPTSETUP", own, None)
-    assert branches(own) == ["dmcrypt-inline-tool"]
-    targets["later"] = replace(targets["tool"], name="later", has_flags=True)
-    am.apply_queue("CRYPTSETUP", own, None)
-    assert branches(own) == ["dmcrypt-inline-later", "dmcrypt-inline-tool"]
+    am.apply_queue("LINUX", own, replace(targets["small"], name="stacked", below="small"))
+    assert branches(own) == ["dmcrypt-inline-stacked"]
 
 
 @pytest.mark.parametrize(
