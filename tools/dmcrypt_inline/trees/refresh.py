@@ -27,8 +27,9 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
     with locked(path):
         _refuse_losses(target, base, path, log)
         head = resolve(path, "HEAD", log) or ""
+        tip = selftests.with_directory(path, head, log) if target.adds_selftests else head
         before = {patch: patch.read_text() for patch in read_series(target)}
-        after = _patches(target, path, list(before.values()), log)
+        after = _patches(path, tip, list(before.values()), log)
         _write_queue(target, after)
         kept = keep(path, head, log)
         mark_made(path, log)  # the queue has these commits now, and is applied again over them
@@ -37,11 +38,8 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
         tree = apply_series(target, base)
     except UserError as error:
         raise UserError(f"{error}\n  your commits are safe: {kept} there") from error
-    if resolve(path, f"{tree.series}^{{tree}}", log) != resolve(path, f"{head}^{{tree}}", log):
+    if resolve(path, f"{tree.series}^{{tree}}", log) != resolve(path, f"{tip}^{{tree}}", log):
         raise UserError(f"the written queue does not make the tree of your commits, which are {kept} in {path}")
-    if target.adds_selftests and selftests.differences(tree):
-        selftests.refresh_patch(tree)
-        apply_series(target, base)  # the next refresh wants the tree of these files
     now = read_series(target)
     done = [f"written: {patch}" for patch in now if before.get(patch) != patch.read_text()]
     done += [f"removed: {patch}" for patch in before if patch not in now]
@@ -76,10 +74,10 @@ def _refuse_losses(target: Target, base: BaseTree, path: Path, log: Path) -> Non
         )
 
 
-def _patches(target: Target, path: Path, before: Sequence[str], log: Path) -> dict[str, str]:
-    """The patches of the tree's commits, by file name; `before` are those that the tree was made from."""
+def _patches(path: Path, tip: str, before: Sequence[str], log: Path) -> dict[str, str]:
+    """The patches of the commits up to `tip`, by file name; `before` are those that the tree was made from."""
     old = git(path, "rev-list", "--reverse", f"refs/tags/base..{MADE}", log=log).output.split()
-    commits = git(path, "rev-list", "--reverse", "refs/tags/base..HEAD", log=log).output.split()
+    commits = git(path, "rev-list", "--reverse", f"refs/tags/base..{tip}", log=log).output.split()
     known = dict(zip(old, before))
     made = {}
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
@@ -88,23 +86,17 @@ def _patches(target: Target, path: Path, before: Sequence[str], log: Path) -> di
             words = (*FORMAT, *context, "--start-number", str(number), "-o", name, "-1", commit)
             for line in git(path, "format-patch", *words, log=log).output.splitlines():
                 made[Path(line).name] = known.get(commit) or Path(line).read_text()
-    merges = git(path, "rev-list", "--merges", "refs/tags/base..HEAD", log=log).output.split()
+    merges = git(path, "rev-list", "--merges", f"refs/tags/base..{tip}", log=log).output.split()
     if merges or not commits or not all(made.values()):
         raise UserError(f"a queue has at least one commit after the tag base, no merge and no empty commit: see {path}")
     return made
 
 
 def _write_queue(target: Target, patches: dict[str, str]) -> None:
-    """Make these patches the queue. Comments and blank lines of the series move to its beginning."""
-    old = read_series(target)
-    for patch in old:
+    """Make these patches the queue."""
+    for patch in read_series(target):
         if patch.name not in patches:
             patch.unlink()
     for name, text in patches.items():
-        path = target.patches / name
-        if not path.exists() or path.read_text() != text:
-            path.write_text(text)
-    text = target.series.read_text()
-    if [patch.name for patch in old] != list(patches):
-        comments = [line for line in text.splitlines() if not line.strip() or line.startswith("#")]
-        target.series.write_text("".join(f"{line}\n" for line in (*comments, *patches)))
+        (target.patches / name).write_text(text)
+    target.series.write_text("".join(f"{name}\n" for name in patches))

@@ -6,7 +6,7 @@ from pathlib import Path
 from ..common.errors import UserError
 from ..common.gitrepo import git, resolve
 from ..common.paths import REPO, log_dir
-from .series import FORMAT, Tree, read_series
+from .series import Tree
 
 SELFTESTS = REPO / "selftests" / "dm-crypt"
 IN_TREE = "tools/testing/selftests/dm-crypt"
@@ -42,23 +42,22 @@ def differences(tree: Tree) -> list[str]:
     return [f"{IN_TREE}/{name} differs from {SELFTESTS / name}" for name in output.splitlines()]
 
 
-def refresh_patch(tree: Tree) -> Path:
-    """Write the files of the directory into the patch that adds them, the last of the queue; returns its path.
+def with_directory(repo: Path, commit: str, log: Path) -> str:
+    """A commit that differs from this one only by the files of the directory; its message, author and date stay.
 
-    Its message, author and date stay. Raises UserError when the last patch adds no selftests.
+    Raises UserError when it differs, but does not change the directory: then another commit adds the selftests.
     """
-    log = log_dir(tree.target.name) / "selftests.log"
-    patch, commit, repo = read_series(tree.target)[-1], tree.commits[-1], tree.path
+    wanted = store_directory(repo, log)
+    if wanted == directory_in(repo, commit, log):
+        return commit
     if not adds_them(repo, commit, log):
-        raise UserError(f"{patch} is the last patch of the queue, but does not add {IN_TREE}")
+        raise UserError(f"the last commit of {repo} does not add {IN_TREE}")
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
         index = {"GIT_INDEX_FILE": f"{name}/index"}
         git(repo, "read-tree", commit, log=log, env=index)
         git(repo, *ALL_FILES, "rm", "-r", "-q", "--cached", "--", IN_TREE, log=log, env=index)
-        git(repo, "read-tree", f"--prefix={IN_TREE}/", store_directory(repo, log), log=log, env=index)
+        git(repo, "read-tree", f"--prefix={IN_TREE}/", wanted, log=log, env=index)
         changed = git(repo, "write-tree", log=log, env=index).output.strip()
     _, _, rest = git(repo, "cat-file", "commit", commit, log=log).output.partition("\n")  # the first line is the tree
     text = f"tree {changed}\n{rest}".encode()
-    made = git(repo, "hash-object", "-t", "commit", "-w", "--stdin", log=log, stdin=text).output.strip()
-    patch.write_text(git(repo, "format-patch", *FORMAT, *CONTEXT, "--stdout", "-1", made, log=log).output)
-    return patch
+    return git(repo, "hash-object", "-t", "commit", "-w", "--stdin", log=log, stdin=text).output.strip()

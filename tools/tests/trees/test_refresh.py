@@ -36,7 +36,6 @@ def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Edited:
     directory.mkdir()
     monkeypatch.setattr(selftests, "SELFTESTS", directory)
     target = make_target(tmp_path)
-    target.series.write_text(f"# the queue\n\n{PATCH}\n")
     base = prepare_base(target, git_tree(tmp_path / "linux", None))
     return Edited(target, base, check_out_all(apply_series(target, base)).path)
 
@@ -52,7 +51,7 @@ def test_a_commit_becomes_a_patch_and_others_stay(edited: Edited) -> None:
     assert line.endswith("0002-dm-crypt-make-it.patch")
     after = edited.queue()
     assert after[PATCH] == before[PATCH]
-    assert after["series"] == f"# the queue\n\n{PATCH}\n0002-dm-crypt-make-it.patch\n"
+    assert after["series"] == f"{PATCH}\n0002-dm-crypt-make-it.patch\n"
     assert "Because it was not.\n---\n" in after["0002-dm-crypt-make-it.patch"]
     assert git(edited.tree, "show", "HEAD:Makefile") == "all: it\n"
     assert head in git(edited.tree, "for-each-ref", "refs/dmcrypt-inline/set-aside")
