@@ -4,7 +4,6 @@ import platform
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -13,11 +12,10 @@ from ..common.host import KEYRING, install_packages
 from ..common.paths import cache_dir, publish, use_entry
 from ..common.progress import say, step
 from ..common.run import CommandError, run
-from .targets import Package, Target
+from .targets import Target
 
 DAY = 86400  # seconds
 DOWNLOAD = 1 << 29  # bytes: a kernel source package (120 MB) and apt's lists
-SUCCESSOR = "successor"  # a file next to the package
 APT_CONF = """\
 #clear APT::Update;  // the system's hooks are about the system's lists
 Dir::Etc::sourcelist "{root}/sources.list";
@@ -84,10 +82,6 @@ def package_file(target: Target, log: Path) -> Path:
             place = cached[-1]
             say(f"using {place.name}, as no newer one is known: {str(error).splitlines()[0]}")
         place.touch()  # the time of the last question
-        if target.package.successor:
-            (place / SUCCESSOR).write_text(_successor(target, log))
-    if (place / SUCCESSOR).is_file() and (successor := (place / SUCCESSOR).read_text()):
-        say(f"Debian has {successor}: move {target.name} to it (CONTRIBUTING.md)")
     return next(place.glob("*.deb" if target.is_kernel else "*.orig.tar.*z*"))
 
 
@@ -110,17 +104,6 @@ def _download(target: Target, version: str, log: Path) -> Path:
         with step(f"downloading {name} {version}", log):
             publish(final, make, DOWNLOAD, f"the package {name}")
     return final
-
-
-def _successor(target: Target, log: Path) -> str:
-    """Name, version and suite of the package's successor; empty while the archive has none."""
-    for suite in (target.package.suite, "experimental"):
-        package = Package(target.package.successor, suite)
-        try:
-            return f"{package.name} {_newest(replace(target, package=package), log)} in {suite}"
-        except UserError:
-            continue
-    return ""
 
 
 def _newest(target: Target, log: Path) -> str:

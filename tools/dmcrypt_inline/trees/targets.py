@@ -61,14 +61,12 @@ class Package:
 
     `version` is empty where any version of the suite will do, or "2.8.*" where the newest one must begin so. A kernel
     comes from a binary package with a tarball, anything else from a source package. A suite that ends in -security is
-    in the security archive. `successor` is the package to move to, from this suite or from experimental, which has
-    release candidates.
+    in the security archive.
     """
 
     name: str
     suite: str
     version: str = ""
-    successor: str = ""
 
     @property
     def exact_version(self) -> str:
@@ -288,7 +286,7 @@ LINUX_7_3 = Target(
     name="linux-7.3-fixes",
     upstream="Linux mainline, today's",
     tag="v7.3",
-    package=Package("linux-source-7.3", "trixie-backports", successor="linux-source-7.4"),
+    package=Package("linux-source-7.3", "trixie-backports"),
     blobs={DRIVER: "0bd22bda3e2d"},
     fragments=config_fragments(*LINUX_7_3_NATIVE, own="linux-7.3", without="preempt_none"),  # x86 gave it up
     other_sources=("crypto/cryptd.c",),

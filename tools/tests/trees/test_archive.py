@@ -41,8 +41,7 @@ case "$*" in
 *indextargets*) echo "http://mirror.example/ bookworm-security" ;;
 *" source "*--print-uris*) echo "'http://mirror.example/x.dsc' tool_$newest.dsc 9 SHA256:0" ;;
 *" source "*) touch "tool_$newest.orig.tar.gz" ;;
-*--print-uris*) echo "'http://mirror.example/x.deb' linux-source-0.1_${newest}_all.deb 9 SHA256:0"
-	echo "'http://mirror.example/y.deb' linux-source-0.2_0.2~rc1_all.deb 9 SHA256:0" ;;
+*--print-uris*) echo "'http://mirror.example/x.deb' linux-source-0.1_${newest}_all.deb 9 SHA256:0" ;;
 *download*) touch "linux-source-0.1_${newest}_all.deb" ;;
 esac
 """
@@ -58,8 +57,8 @@ def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"VERSION_CODENAME": "bookworm"})
 
 
-def test_a_newer_package_is_taken_once_a_day(tmp_path: Path, apt: None, capsys: pytest.CaptureFixture[str]) -> None:
-    package = Package("linux-source-0.1", "bullseye-security", successor="linux-source-0.2")
+def test_a_newer_package_is_taken_once_a_day(tmp_path: Path, apt: None) -> None:
+    package = Package("linux-source-0.1", "bullseye-security")
     moving = replace(make_target(tmp_path / "target"), package=package)
 
     def version(newest: str | None, *, later: bool = False) -> str:
@@ -73,7 +72,6 @@ def test_a_newer_package_is_taken_once_a_day(tmp_path: Path, apt: None, capsys: 
         version(None)
     assert version("0.1-1") == "0.1-1"
     assert version("0.1-2") == "0.1-1"
-    assert capsys.readouterr().out.count("Debian has linux-source-0.2 0.2~rc1 in bullseye-security") == 2
     assert version("0.1-2", later=True) == "0.1-2"
     assert version(None, later=True) == "0.1-2"
 
