@@ -87,7 +87,7 @@ QUICK = flag("quick", "the short form of each test, as in make test")
 VARIANT = option("variant", "series, base or [NAME=]path/to/dm-crypt.c (default: %(default)s)", default="series")
 DRIVERS = option(
     "variant",
-    "further drivers, dm-crypt.c files; each: one for each patch",
+    "further drivers, dm-crypt.c files",
     **{"dest": "variants", "type": str.split, "default": [], "metavar": "'NAME=PATH ...'"},
 )
 PLAN = option(

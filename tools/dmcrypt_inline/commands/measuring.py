@@ -18,12 +18,11 @@ from ..kernels.build import build_kernel, build_variant
 from ..kernels.build_programs import Programs
 from ..report import pages
 from ..trees.targets import DRIVER, MEASURED, stack_below, top_of_stack
-from .machines import drivers_wanted, make_machine, patched_cryptsetup, steps
+from .machines import drivers_wanted, make_machine, patched_cryptsetup
 from .request import Request
 
 DEMO_SECONDS = 300.0  # for what the demonstration shows, which takes about 20 on 2 cores without KVM
 DEMO_ROUNDS = 5
-EACH = "each"  # VARIANT=each adds the queue's patches one by one
 
 
 def demo(request: Request) -> int:
@@ -62,22 +61,22 @@ def _show(machine: Machine, cryptsetup: Programs) -> None:
 
 def bench(request: Request, *, plan: str, rounds: int | None, variants: Sequence[str]) -> None:
     """Measure a plan in a guest. Slow figures are no error."""
-    each, given = EACH in variants, drivers_wanted([word for word in variants if word != EACH])
+    given = drivers_wanted(variants)
     if request.accel == UNACCELERATED:
-        bench_sectors(request, plan, rounds, given, each)
+        bench_sectors(request, plan, rounds, given)
         return
     wanted = get_plan(PLANS, plan)
     target = request.kernel_target()
     ensure_packages("base", "build", "guest")
     enter_python_env()
     made = request.tree(target)
-    machine = make_machine(request, made, "fast", ("base", *(steps(made) if each else ()), "series"))
+    machine = make_machine(request, made, "fast", ("base", "series"))
     built = {name: build_variant(machine.kernel, made, made.series, name, driver=path) for name, path in given.items()}
     machine = replace(machine, modules={**machine.modules, **built})
     _show_results(measure(machine, replace(wanted, rounds=rounds or wanted.rounds), plan))
 
 
-def bench_sectors(request: Request, name: str, rounds: int | None, given: Mapping[str, Path], each: bool) -> None:
+def bench_sectors(request: Request, name: str, rounds: int | None, given: Mapping[str, Path]) -> None:
     """Measure what a sector costs with real ciphers, in User-Mode Linux, and print it."""
     plan = get_plan(sectors.NATIVE_PLANS, name)
     plan = replace(plan, rounds=rounds or plan.rounds)
@@ -91,7 +90,6 @@ def bench_sectors(request: Request, name: str, rounds: int | None, given: Mappin
     lowest = [*stack, made][0]
     below = {"base": (lowest, lowest.base), **{tree.target.name: (tree, tree.series) for tree in stack}}
     trees = {name: tree for name, tree in below.items() if plan.queues or (plan.boots and name == "base")}
-    trees |= {step: (made, commit) for step, commit in (steps(made) if each else {}).items()}
     trees["series"] = (made, made.series)
     log = log_dir(target.name) / "variants.log"
     drivers = {
