@@ -35,14 +35,11 @@ def make_machine(
 ) -> Machine:
     """The kernel for guests, of the tree `kernel_of` or of `tree`, and the variants `names` and `mutants`.
 
-    Names are "base", "series", those of `steps`, and "released": the driver of the package that the base was made from.
+    Names are "base", "series", and those of `steps`.
     """
     kernel = build_kernel(kernel_of or tree, flavour)
-    commits = {"base": tree.base, "released": tree.base, **steps(tree), "series": tree.series}
-    modules = {}
-    for name in names:
-        patch = tree.target.base_patch if name == "released" else None
-        modules[name] = build_variant(kernel, tree, commits[name], name, patch=patch, reverse=bool(patch))
+    commits = {"base": tree.base, **steps(tree), "series": tree.series}
+    modules = {name: build_variant(kernel, tree, commits[name], name) for name in names}
     for mutant in mutants:
         modules[mutant.name] = build_variant(kernel, tree, tree.series, mutant.name, patch=mutant.patch)
     return Machine(tree, kernel, modules, request.accel)

@@ -190,8 +190,7 @@ def _in_guests(target: Target, flavour: str, request: Request) -> Counts:
         base = Mutant("base", tree.path, tuple(finding))
         return test_queue(machine, tests, mutants=[base], with_advice=flavour == target.tested)
     mutants = sample(target)
-    released = () if tree.taken else ("released",)
-    machine = make_machine(request, tree, flavour, ("base", "series", *released), mutants)
+    machine = make_machine(request, tree, flavour, ("base", "series"), mutants)
     cryptsetup = None
     with suppress(UserError):  # the part build_of_cryptsetup has reported it; the kernel is tested without
         cryptsetup = patched_cryptsetup(request)

@@ -281,15 +281,14 @@ def build_variant(
     *,
     driver: Path | None = None,
     patch: Path | None = None,
-    reverse: bool = False,
     further: Mapping[str, str] | None = None,
 ) -> Module:
     """The modules of the tree at `commit`, for `kernel`; `name` is the variant's. Cached by the contents of all files.
 
-    `driver` replaces dm-crypt.c; `patch` is applied, or with `reverse` reverted, as far as it changes replaced files;
-    `further` are the sources of more modules by name (default: TEST_MODULES). Only files that differ from those of
-    the kernel's last variant are compiled. Raises CommandError when the patch does not apply and, with the compiler's
-    messages, when a module does not build.
+    `driver` replaces dm-crypt.c; `patch` is applied as far as it changes replaced files; `further` are the sources of
+    more modules by name (default: TEST_MODULES). Only files that differ from those of the kernel's last variant are
+    compiled. Raises CommandError when the patch does not apply and, with the compiler's messages, when a module does
+    not build.
     """
     target, log = tree.target, log_dir(kernel.target) / f"module-{name}-{kernel.flavour}.log"
     directory, *others = target.replaced
@@ -299,7 +298,7 @@ def build_variant(
     added["Kbuild"] = f"obj-m := {' '.join(objects)}\n"
     if driver:
         added[DRIVER] = driver.read_text()
-    how = [*(["--reverse"] if reverse else []), *(f"--include={path}*" for path in target.replaced)]
+    how = [f"--include={path}*" for path in target.replaced]
     listed = _listed(tree, commit, *target.replaced).values()
     files = write_tree(tree.path, listed, log, added=added, patches=[patch] if patch else [], how=how)
     final = use_entry("modules", f"{kernel.key[:16]}-{files[:16]}")

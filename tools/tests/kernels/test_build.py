@@ -146,9 +146,7 @@ def test_other_drivers(request_of_small: Request, tmp_path: Path) -> None:
     assert machine.modules["base"].path.read_text() == BEFORE
     assert compiled("base") == ["dm-crypt"]  # the others are those of the variant before
     patch = next(tree.target.patches.glob("*.patch"))
-    for how, commit, text in ((False, tree.base, AFTER), (True, tree.series, BEFORE)):
-        module = build_variant(machine.kernel, tree, commit, "patched", patch=patch, reverse=how)
-        assert module.path.read_text() == text
+    assert build_variant(machine.kernel, tree, tree.base, "patched", patch=patch).path.read_text() == AFTER
     more = build_variant(machine.kernel, tree, tree.series, "more", further={"load": "load\n"})
     assert sorted(path.name for path in more.directory.glob("*.ko")) == [
         *("dm-builtin.ko", "dm-crypt.ko", "dm.ko", "load.ko")
