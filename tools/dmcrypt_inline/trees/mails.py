@@ -1,14 +1,12 @@
 """The rules for the text of patches and cover letters."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from email import message_from_string, policy
 from email.utils import parseaddr
 
 SUBJECT_LIMIT = 70  # characters of the summary, the bracketed part not counted
 SIGNED_OFF = re.compile(r"^Signed-off-by:", re.M | re.I)
-BELOW = re.compile(r"^---\s*$", re.M)  # git am leaves out what follows
 UNFINISHED = re.compile(r"\b(WIP|TODO|FIXME|TBD|XXX)\b|^(fixup|squash|amend)!|\*\*\* [A-Z ]+ HERE \*\*\*", re.M)
 
 
@@ -37,27 +35,7 @@ def adds_selftests(mail: Mail) -> bool:
     return mail.summary.startswith("selftests: ")
 
 
-def patch_problems(text: str, authors: Sequence[str]) -> list[str]:
-    """The problems of a patch that checkpatch does not find. It may come from one of `authors` (none: from anybody)."""
-    mail = parse_mail(text)
-    problems = _problems(mail, BELOW.split(mail.body)[0])
-    if authors and mail.author not in authors:
-        problems.append(f"From: is {mail.author}, expected {' or '.join(authors)}")
-    return problems
-
-
-def cover_problems(text: str, summaries: Sequence[str]) -> list[str]:
-    """The problems of the cover letter of patches with these `summaries`."""
-    mail = parse_mail(text)
-    body = " ".join(mail.body.split())
-    problems = _problems(mail, mail.body)
-    problems += [f"it does not list: {summary}" for summary in summaries if summary not in body]
-    if "not tested" not in body.lower():
-        problems.append("it does not say what was not tested")
-    return problems
-
-
-def _problems(mail: Mail, body: str) -> list[str]:
+def mail_problems(mail: Mail, body: str) -> list[str]:
     """The problems that a patch and a cover letter can have. `body` is the text that is posted."""
     problems = []
     if SIGNED_OFF.search(body):

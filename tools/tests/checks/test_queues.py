@@ -16,9 +16,16 @@ from dmcrypt_inline.trees.series import apply_series
 from dmcrypt_inline.trees.targets import TOOL, Target
 
 COVER = "cover-letter.txt"
-LETTER = (
-    "From: A <a@host.example>\nSubject: [PATCH 0/1] dm crypt: x\n\n 1  dm crypt: bump the version\n Not tested: x\n"
-)
+LETTER = """\
+From: A <a@host.example>
+Subject: [PATCH 0/1] dm crypt: x
+
+ 1  dm crypt: bump
+    the version
+ Not
+ tested: x
+"""
+SIGNED = "Signed-off-by: A <a@host.example>\n"
 
 
 @pytest.fixture
@@ -43,20 +50,41 @@ def edit(path: Path, old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("name", "file", "old", "new"),
     [
-        ("patches_are_proper_mails", PATCH, "From: dmcrypt-inline", "From: somebody"),
-        ("cover_letter_lists_the_patches", PATCH, "bump the version", "raise it"),
         ("patches_and_cover_letter_are_spelled_right", PATCH, "Because.", f"To {MISSPELLED}."),
         ("patches_and_cover_letter_are_spelled_right", PATCH, "+int version", f"+int {MISSPELLED}"),
-        ("patches_and_cover_letter_are_spelled_right", COVER, "Not tested", MISSPELLED),
+        ("patches_and_cover_letter_are_spelled_right", COVER, "Not\n", f"{MISSPELLED}\n"),
         ("index_lines_are_true", PATCH, "index ", "index 0"),
         ("quilt_pushes_the_series", PATCH, "+int version = 22;", "+int version = 23;"),
     ],
 )
-def test_a_defect_in_a_mail_fails(queue: Queue, name: str, file: str, old: str, new: str) -> None:
+def test_a_defect_in_a_queue_fails(queue: Queue, name: str, file: str, old: str, new: str) -> None:
     checks = queues.queue_checks(queue, Path(sys.prefix))
     assert not findings_of(name, checks)
     edit(queue.target.cover if file == COVER else queue.target.patches / file, old, new)
     assert findings_of(name, checks)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "old", "new"),
+    [
+        ("patches_are_proper_mails", PATCH, "From: dmcrypt-inline", "From: somebody"),
+        ("patches_are_proper_mails", PATCH, "Because.\n", f"Because.\n\n{SIGNED}"),
+        ("patches_are_proper_mails", PATCH, "bump the version", "bump the version" + " again" * 10),
+        ("patches_are_proper_mails", PATCH, "bump the version", "bump the version."),
+        ("patches_are_proper_mails", PATCH, "Because.", "Because. TODO: tell."),
+        ("patches_are_proper_mails", PATCH, "bump the", "WIP the"),
+        ("cover_letter_lists_the_patches", PATCH, "bump the version", "raise it"),
+        ("cover_letter_lists_the_patches", COVER, "dm crypt: x", "*** SUBJECT HERE ***"),
+        ("cover_letter_lists_the_patches", COVER, "Not\n tested", "Tested"),
+        ("cover_letter_lists_the_patches", COVER, " 1  dm", f"{SIGNED} 1  dm"),
+    ],
+)
+def test_a_defect_in_a_mail_is_one_finding(queue: Queue, name: str, file: str, old: str, new: str) -> None:
+    checks = queues.mail_checks(queue, Path(sys.prefix))
+    edit(queue.target.patches / PATCH, "\n---\n", "\n---\nChanges since v1: TODO\n\n")
+    assert not findings_of(name, checks)
+    edit(queue.target.cover if file == COVER else queue.target.patches / file, old, new)
+    assert len(findings_of(name, checks).splitlines()) == 1
 
 
 def test_a_mutant_that_does_not_apply_fails(queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
