@@ -5,13 +5,11 @@ import re
 import shutil
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ..common.jobs import jobs
 from ..common.paths import BUILD, REPO, TOOLS
 from ..common.run import run
 from ..trees.targets import TARGETS
@@ -36,11 +34,11 @@ def source_checks(env: Path, log: Path) -> list[Check]:
         "mypy_strict_is_silent": [tools / "mypy", "--strict", "--no-error-summary", *MYPY],
         "packages_import_in_their_order": [tools / "lint-imports", "--no-cache"],
         "codespell_is_silent": [*codespell(tools), *_prose()],
+        "shellcheck_is_silent": ["shellcheck", "-x", *shell],
         "workflows_are_valid": [tools / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", *WORKFLOWS],
     }
     return [
         *(Check(name, partial(succeeds, argv, log), (str(argv[0]),)) for name, argv in linters.items()),
-        Check("shellcheck_is_silent", lambda: _shellcheck(shell, log), ("shellcheck",)),
         Check("words_are_plain", lambda: _plain_words(tools, log)),
         Check("no_name_of_this_machine_is_used", lambda: _no_names(log)),
     ]
@@ -69,13 +67,6 @@ def succeeds(argv: Sequence[str | Path], log: Path, cwd: Path = TOOLS) -> None:
     done = run(argv, log=log, timeout=600, cwd=cwd, check=False)
     if done.returncode != 0:
         raise Failed(done.transcript.strip() or f"{argv[0]} ended with exit status {done.returncode}")
-
-
-def _shellcheck(paths: Sequence[Path], log: Path) -> None:
-    """Run shellcheck, which takes 20 s for all, on one part of the files per CPU at once."""
-    with ThreadPoolExecutor(jobs()) as pool:
-        parts = [["shellcheck", "-x", *paths[first :: jobs()]] for first in range(min(jobs(), len(paths)))]
-        list(pool.map(lambda argv: succeeds(argv, log), parts))
 
 
 def codespell(tools: Path) -> list[str | Path]:

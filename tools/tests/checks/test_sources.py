@@ -1,16 +1,13 @@
-import platform
 import sys
 from pathlib import Path
 
 import pytest
-from pip._internal.models.index import PyPI
 from small import MISSPELLED, findings_of, git_tree
 
 from dmcrypt_inline.checks import sources
 
 WORKFLOW = "on: push\njobs:\n  a:\n    runs-on: x\n    steps:\n      - run: make check\n"
 INDEX = "https://mirror.example:8080/simple"
-DISTRIBUTION = platform.freedesktop_os_release()["HOME_URL"].rstrip("/").removeprefix("https://www.")
 
 
 @pytest.fixture
@@ -48,9 +45,7 @@ def test_scripts_are_found_by_suffix_or_first_line(repository: Path) -> None:
         ("words_are_plain", "a:2: ", "fine\nall but" + " for one\n"),
         ("words_are_plain", "a:2: ", "fine\n# all but" + "\n# for one\n"),
         ("words_are_plain", "a:2: ", "fine\n" + '""' + '"What it does."""\n'),
-        ("no_name_of_this_machine_is_used", "a:1: ", f"see https://{PyPI.netloc}/simple\n"),
         ("no_name_of_this_machine_is_used", "a:1: ", f"pip install --index-url {INDEX}\n"),
-        ("no_name_of_this_machine_is_used", "a:1: ", f"(builders@lists.{DISTRIBUTION})\n"),
         ("no_name_of_this_machine_is_used", "a:1: ", "cd REPOSITORY/tools\n"),
     ],
 )
