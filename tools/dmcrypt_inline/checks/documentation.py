@@ -67,16 +67,10 @@ def _warnings(queue: Queue, commit: str, paths: list[str], env: Path) -> list[st
         source, tree, log = Path(name), queue.applied().path, queue.log
         listed = git(tree, "ls-tree", "-r", commit, "--", *READ, log=log).output.splitlines()
         update_files(tree, write_tree(tree, listed, log), source, log)
-        directories = sorted({_directory(source, path) for path in paths})
+        directories = sorted({str(PurePosixPath(path).parent.relative_to(ROOT)) for path in paths})
         argv: list[str | Path] = ["make", f"SPHINXBUILD={env / 'bin' / 'sphinx-build'}", "SPHINXOPTS="]
         argv += [f"SPHINXDIRS={' '.join(directories)}", "htmldocs"]
         path_of_env = f"{env / 'bin'}:{os.environ['PATH']}"  # the tree's Python scripts need its modules, too
         done = run(argv, log=log, timeout=600, cwd=source, env={"PATH": path_of_env})
         output = done.transcript.replace(f"{source}/", "")
     return [re.sub(r":\d+:", ":", line) for line in output.splitlines() if WARNING.search(line)]
-
-
-def _directory(source: Path, path: str) -> str:
-    """The nearest directory above `path` that has an index.rst, relative to the documentation."""
-    above = PurePosixPath(path).relative_to(ROOT).parents
-    return str(next((at for at in above if (source / ROOT / at / "index.rst").is_file()), PurePosixPath(".")))

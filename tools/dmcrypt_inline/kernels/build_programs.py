@@ -4,13 +4,11 @@ Installed programs contain their own path, so a build cannot be renamed: a stamp
 """
 
 import hashlib
-import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..common.errors import UserError
 from ..common.gitrepo import resolve, update_files
 from ..common.jobs import jobs
 from ..common.paths import GIB, is_complete, locked, log_dir, require_space, stamp, use_entry
@@ -20,7 +18,6 @@ from ..trees.series import Tree
 
 CFLAGS = "-g -O2"
 BUILD_SPACE = GIB  # systemd: 500 MB of sources, objects and programs
-AWKWARD = re.compile(r"[^\w./+,@%=:-]")  # in a path; libtool cannot install there
 
 
 @dataclass(frozen=True)
@@ -40,15 +37,12 @@ class Programs:
 def build_programs(tree: Tree) -> Programs:
     """Build and install the tree with its queue in the cache, or return the installation that is there.
 
-    Only reads the tree. Raises UserError when a program fails, when the disk is too small, or when libtool cannot
-    install to this path.
+    Only reads the tree. Raises UserError when a program fails or when the disk is too small.
     """
     name, build, log = tree.target.name, tree.target.build, log_dir(tree.target.name) / "build.log"
     assert build, "it is a kernel or has scripts only"
     files = str(resolve(tree.path, f"{tree.series}^{{tree}}", log))
     place = use_entry("programs", f"{name}-{files[:16]}")
-    if AWKWARD.search(str(place)):
-        raise UserError(f"{place}: libtool cannot install to a path with this character: set DMCRYPT_INLINE_CACHE")
     source, prefix = place / "source", place / "installed"
     compiler = run(["gcc", "--version"], log=log, timeout=60).output.splitlines()[0]
     key = hashlib.sha256("\n".join([str(place), files, compiler, CFLAGS, repr(build)]).encode()).hexdigest()

@@ -35,7 +35,6 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Queue:
     [
         (TEXT, "\n\nBAD one\n", ""),
         (TEXT, "BAD one\nBAD two\n", "./text.rst: WARNING: BAD two"),
-        ("Documentation/dm/more/text.rst", "BAD two\n", "./more/text.rst: WARNING: BAD two"),  # has no index
     ],
 )
 def test_new_warnings_fail(queue: Queue, path: str, text: str, expected: str) -> None:
