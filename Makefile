@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 
-STAGES = demo test check selftest shell bench report figures mutants bisect-check prove outside tree refresh am outbox \
+STAGES = demo test check selftest shell bench report mutants bisect-check prove outside tree refresh am outbox \
 	package package-test cache list packages
 
 # The variables that the command line sets, as NAME=value for the shell: a dollar or a quote in a value stands for itself.

@@ -128,8 +128,7 @@ STAGES = {
     "bench": Stage(
         measuring.bench, "measure base and series (PLAN=quick: 3 minutes)", (*KERNEL, PLAN, ROUNDS, DRIVERS, ANY_CLOCK)
     ),
-    "report": Stage(measuring.report, "a page with charts of the newest measurement", (TARGET, RESULTS)),
-    "figures": Stage(measuring.figures, "the tables of the newest measurement as Markdown", (TARGET, RESULTS)),
+    "report": Stage(measuring.report, "tables of the newest measurement, and a page with charts", (TARGET, RESULTS)),
     "mutants": Stage(testing.mutants, "run the tests on mutants, which they must catch", (*KERNEL, MUTANTS, ANY_GUEST)),
     "bisect-check": Stage(
         testing.bisect_check, "the short tests on every commit of the queue (hours)", (*KERNEL, ANY_GUEST)

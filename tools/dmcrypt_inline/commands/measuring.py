@@ -109,12 +109,8 @@ def _show_results(path: Path) -> None:
 
 
 def report(request: Request, results: Path | None) -> int:
-    """Write the page of the results named, or of the target's last benchmark."""
+    """Print the tables of the results named, or of the target's last benchmark, and write their page."""
     results = results or pages.newest_results(request.kernel_target().name)
     enter_python_env()
+    say(f"{pages.page_text(results)}\n")
     return pages.write_report(results)
-
-
-def figures(request: Request, results: Path | None) -> None:
-    """Print the tables of the results named, or of the target's last benchmark."""
-    say(pages.page_text(results or pages.newest_results(request.kernel_target().name)))

@@ -48,16 +48,12 @@ def write_back(target: Target, base: BaseTree) -> list[str]:
 
 def _refuse_losses(target: Target, base: BaseTree, path: Path, log: Path) -> None:
     """Raise UserError unless the commits on the branch are all there is, on the queue and base of today."""
-    changed = git(path, "status", "--porcelain", "--untracked-files=normal", log=log).output.splitlines()
-    if changed:
+    changed = git(path, "status", "--porcelain", "--untracked-files=normal", log=log).output
+    branch = git(path, "symbolic-ref", "--quiet", "HEAD", log=log, check=False).output.strip()
+    if changed or branch != f"refs/heads/{BRANCH}":
         raise UserError(
-            f"{path} has uncommitted changes:\n" + "\n".join(f"    {line}" for line in changed[:10]) + "\n"
-            f"  commit them, or put them away: git -C {path} stash -u"
-        )
-    if git(path, "symbolic-ref", "--quiet", "HEAD", log=log, check=False).output.strip() != f"refs/heads/{BRANCH}":
-        raise UserError(
-            f"{path} is not on the branch {BRANCH}, whose commits become the queue\n"
-            f"  finish a rebase or bisect, or: git -C {path} switch {BRANCH}"
+            f"{path} has uncommitted changes, or is not on the branch {BRANCH}: see git -C {path} status\n"
+            "  commit the changes or git stash -u; finish a rebase or bisect, or switch to the branch"
         )
     key = tree_key(base, queue_hash(read_series(target)))
     if not is_in(path, base.commit, "HEAD", log) or not is_complete(path / ".git", key):

@@ -8,17 +8,7 @@ from pathlib import Path
 
 from ..common.errors import UserError
 from ..common.gitrepo import git, resolve
-from ..common.paths import (
-    GIB,
-    SOURCE_TREE,
-    build_dir,
-    is_complete,
-    locked,
-    log_dir,
-    publish,
-    require_space,
-    stamp,
-)
+from ..common.paths import GIB, SOURCE_TREE, build_dir, is_complete, locked, log_dir, publish, require_space, stamp
 from ..common.progress import say, step
 from ..common.run import CommandError
 from .base import BaseTree
@@ -85,15 +75,15 @@ def tree_key(base: BaseTree, hashed: str) -> str:
     return f"{base.commit}..{hashed}"
 
 
-def apply_series(target: Target, base: BaseTree, name: str = "tree") -> Tree:
-    """Make build/<target>/<name>, or return it untouched when base and queue are the ones that it was made from.
+def apply_series(target: Target, base: BaseTree) -> Tree:
+    """Make build/<target>/tree, or return it untouched when base and queue are the ones that it was made from.
 
     Where one of them has changed, the user's own work in the tree goes into a ref before the new queue is applied.
     Raises UserError when a patch does not apply.
     """
     patches = read_series(target)
-    log = log_dir(target.name) / f"{name}.log"
-    path = build_dir(target.name) / name
+    log = log_dir(target.name) / "tree.log"
+    path = build_dir(target.name) / "tree"
     hashed = queue_hash(patches)
     key = tree_key(base, hashed)
     publish(path, lambda part: _clone(base, part, log), GIB // 2, "the tree")

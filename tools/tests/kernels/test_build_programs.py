@@ -15,21 +15,13 @@ from dmcrypt_inline.trees.base import prepare_base
 from dmcrypt_inline.trees.series import Tree, apply_series
 from dmcrypt_inline.trees.targets import TOOL, Build, OwnTest
 
-CONFIGURE = """\
-#!/bin/sh
-[ -e generated ] || exit 1
-for argument; do
-	case $argument in --prefix=*) prefix=${argument#*=} ;; CFLAGS=*) cflags=${argument#*=} ;; esac
-done
-sed "s|@prefix@|$prefix|; s|@cflags@|$cflags|" Makefile.in >Makefile
-"""
 MAKEFILE = """\
-prefix = @prefix@
+include configured
 all: cryptsetup
 cryptsetup: main.o old.o
 	gcc -o $@ $^
 %.o: %.c
-	gcc @cflags@ -c -o $@ $<
+	gcc $(cflags) -c -o $@ $<
 check: all
 	touch tests/api-test
 install: all
@@ -46,9 +38,7 @@ int main(void)
 }
 """
 FILES = {
-    "autogen.sh": "touch generated\n",
-    "configure": CONFIGURE,
-    "Makefile.in": MAKEFILE,
+    "Makefile": MAKEFILE,
     "main.c": MAIN,
     "old.c": OLD,
     "tests/x": "",
@@ -57,7 +47,7 @@ FILES = {
 
 BUILD = Build(
     packages="cryptsetup",
-    configure=(("sh", "./autogen.sh"), ("sh", "./configure", "--prefix={prefix}", "CFLAGS={cflags}")),
+    configure=(("sh", "-c", 'printf "$0\\n$1\\n" >configured', "prefix = {prefix}", "cflags = {cflags}"),),
     make=(("make", "all"), ("make", "check", "TESTS=")),
     program="installed/sbin/cryptsetup",
     install=(("make", "install", "DESTDIR="),),
@@ -101,13 +91,6 @@ def test_a_build_that_fails_shows_why_and_leaves_no_stamp(tmp_path: Path) -> Non
 
 def queue(made: Tree) -> Queue:
     return Queue(made.target, lambda: made)
-
-
-def test_only_what_a_patch_changes_is_compiled_again(tmp_path: Path) -> None:
-    made = queue(tree(tmp_path, CHANGED))
-    programs._each_builds(made, BUILD)
-    log = made.log.read_text()
-    assert (log.count(" -c -o main.o main.c"), log.count(" -c -o old.o old.c")) == (2, 1)
 
 
 @pytest.mark.parametrize(
