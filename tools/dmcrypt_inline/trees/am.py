@@ -2,7 +2,7 @@
 
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,9 +13,7 @@ from .series import read_series
 from .targets import TARGETS, Target
 
 MAKEFILE = re.compile(r"^(VERSION|PATCHLEVEL) *= *(\d+)", re.M)
-CHANGED = re.compile(r"^(?:---|\+\+\+) [ab]/(\S+)$", re.M)
-# In a work tree of its own git checks out only the files that the patches change, and runs no hooks.
-FEW_FILES = ("-c", "core.sparseCheckout=true", "-c", "core.sparseCheckoutCone=false", "-c", "core.hooksPath=/dev/null")
+NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
 
 
 def apply_queue(variable: str, own: Path, named: Target | None) -> list[str]:
@@ -36,8 +34,8 @@ def apply_queue(variable: str, own: Path, named: Target | None) -> list[str]:
     problems = []
     for target in candidates:
         patches = read_series(target)
-        with _work_tree(own, patches) as place:
-            done = _git(place, *FEW_FILES, "am", "-3", "--no-gpg-sign", *patches)
+        with _work_tree(own) as place:
+            done = _git(place, *NO_HOOKS, "am", "-3", "--no-gpg-sign", *patches)
             made = _git(place, "rev-list", f"{head.output.strip()}..HEAD").output.split()
             if done.returncode == 0 and made:
                 skipped = f"  {len(made)} of {len(patches)} patches; the tree has the others already"
@@ -79,19 +77,15 @@ def _git(place: Path, *words: str | Path) -> Completed:
 
 
 @contextmanager
-def _work_tree(own: Path, patches: Sequence[Path]) -> Iterator[Path]:
-    """A work tree of the repository on its last commit, in no branch, with only the files that the patches change."""
-    changed = {path for patch in patches for path in CHANGED.findall(patch.read_text())}
+def _work_tree(own: Path) -> Iterator[Path]:
+    """A work tree of the repository on its last commit, in no branch; git am checks out the files that it needs."""
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
         place = Path(name) / "tree"
         added = _git(own, "worktree", "add", "--no-checkout", "--detach", place, "HEAD")
         if added.returncode != 0:
             raise UserError(f"git worktree add in {own} failed:\n{added.transcript}")
         try:
-            patterns = place / _git(place, "rev-parse", "--git-path", "info/sparse-checkout").output.strip()
-            patterns.parent.mkdir(parents=True, exist_ok=True)
-            patterns.write_text("".join(f"/{path}\n" for path in changed))
-            _git(place, *FEW_FILES, "read-tree", "-m", "-u", "HEAD")
+            _git(place, "read-tree", "HEAD")
             yield place
         finally:
             _git(own, "worktree", "remove", "--force", place)
