@@ -62,7 +62,8 @@ def machine_as_it_stands(request: Request, variant: str, flavour: str) -> tuple[
 
     Raises UserError when the variant is not base, series or a file.
     """
-    name, driver = variant_wanted(variant)
+    given = {} if variant in ("base", "series") else drivers_wanted([variant])
+    name, driver = next(iter(given.items()), (variant, None))
     tree = request.tree(request.kernel_target())
     commit = snapshot(tree)
     kernel = build_kernel(tree, flavour, commit)
@@ -71,19 +72,12 @@ def machine_as_it_stands(request: Request, variant: str, flavour: str) -> tuple[
     return name, Machine(tree, kernel, {name: module}, request.accel)
 
 
-def variant_wanted(word: str) -> tuple[str, Path | None]:
-    """A variant's name, and the driver's file unless the tree has it. Raises UserError for any other word."""
-    if word in ("base", "series"):
-        return word, None
-    name, _, path = (word if "=" in word else f"given={word}").rpartition("=")
-    if not NAME.fullmatch(name) or Path(path).suffix != ".c" or not Path(path).is_file():
-        raise UserError(f"VARIANT={word}: not base, series or a file [NAME=]path/to/dm-crypt.c")
-    return name, Path(path)
-
-
 def drivers_wanted(words: Sequence[str]) -> dict[str, Path]:
-    """Drivers' files by variant. Raises UserError as `variant_wanted` does, and for a name taken twice."""
-    found = {name: path for name, path in map(variant_wanted, words) if path}
-    if len(found) < len(words):
-        raise UserError(f"VARIANT={' '.join(words)}: each needs a name of its own, which is not base or series")
+    """Drivers' files by variant. Raises UserError for a word that is no file, and for a name that is taken."""
+    found: dict[str, Path] = {}
+    for word in words:
+        name, _, path = (word if "=" in word else f"given={word}").rpartition("=")
+        if name in found or not NAME.fullmatch(name) or Path(path).suffix != ".c" or not Path(path).is_file():
+            raise UserError(f"VARIANT={word}: not base, series or a file [NAME=]path/to/dm-crypt.c with a new name")
+        found[name] = Path(path)
     return found
