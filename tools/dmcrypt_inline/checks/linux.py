@@ -8,9 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from ..common.gitrepo import git
-from ..common.jobs import jobs
 from ..common.progress import step
-from ..common.run import CommandError, run
+from ..common.run import CommandError, jobs, run
 from ..kernels.build import ARCHES, HOST, USER_MODE, Prepared, make_module, prepare_kernel, write_kbuild
 from ..trees import selftests
 from ..trees.targets import COMPILE_ONLY, CROSS_COMPILE_ONLY, DRIVER

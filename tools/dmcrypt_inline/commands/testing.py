@@ -16,10 +16,9 @@ from ..checks.sources import source_checks
 from ..common.counts import Counts, total
 from ..common.errors import UserError
 from ..common.host import ensure_packages, enter_python_env, install_packages, python_env
-from ..common.jobs import jobs
 from ..common.paths import BUILD, TOOLS, build_dir
 from ..common.progress import say, step
-from ..common.run import run
+from ..common.run import jobs, run
 from ..guests.guest import open_shell
 from ..guests.machine import UNACCELERATED
 from ..guests.runs import new_run

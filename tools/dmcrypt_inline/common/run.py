@@ -1,4 +1,4 @@
-"""The one function that runs other programs."""
+"""The one function that runs other programs, and how many run at once."""
 
 import contextlib
 import os
@@ -143,6 +143,11 @@ def run(
     if check and process.returncode != 0:
         raise CommandError(f"{args[0]} ended with exit status {process.returncode}", completed, log)
     return completed
+
+
+def jobs() -> int:
+    """How many compilers or tests to run at once: one for each CPU that this process may use (see taskset)."""
+    return len(os.sched_getaffinity(0))
 
 
 def stop_all() -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from ..common.errors import UserError
 from ..common.gitrepo import git, resolve, update_files, write_tree
-from ..common.jobs import jobs
 from ..common.paths import (
     GIB,
     KERNEL_BUILD,
@@ -31,7 +30,7 @@ from ..common.paths import (
     use_entry,
 )
 from ..common.progress import step
-from ..common.run import run
+from ..common.run import jobs, run
 from ..trees.series import Tree
 from ..trees.targets import (
     ARM64,

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..common.gitrepo import resolve, update_files
-from ..common.jobs import jobs
 from ..common.paths import GIB, is_complete, locked, log_dir, require_space, stamp, use_entry
 from ..common.progress import step
-from ..common.run import run
+from ..common.run import jobs, run
 from ..trees.series import Tree
 
 CFLAGS = "-g -O2"
