@@ -6,30 +6,24 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 CLEAR = "\r\033[K"  # go to the start of the terminal's line and erase it
 
+_lock = threading.RLock()  # of the terminal's last line and of _steps
+_steps: list[tuple[float, str, str]] = []  # those that run: begin, title, log; parallel steps share the last line
 
-@dataclass(eq=False)
-class _Step:
-    title: str
-    log: str
-    begin: float = field(default_factory=time.monotonic)
-    done: threading.Event = field(default_factory=threading.Event)
 
-    def __str__(self) -> str:
-        return f"{clock(time.monotonic() - self.begin)} {self.title}"
-
-    def tick(self) -> None:
-        while not self.done.wait(1.0):
-            with _lock:
+def _tick() -> None:
+    """Draw each second, while a step runs."""
+    while True:
+        time.sleep(1.0)
+        with _lock:
+            if _steps:
                 _draw()
 
 
-_lock = threading.RLock()  # of the terminal's last line and of _steps
-_steps: list[_Step] = []  # those that run; parallel steps share the last line
+_ticker = threading.Thread(target=_tick, daemon=True)
 
 
 def say(line: str) -> None:
@@ -51,27 +45,27 @@ def step(title: str, log: Path | None = None) -> Iterator[None]:
     On a terminal the last line counts the elapsed time of all steps that run; elsewhere
     one line marks the start and one the end. The start shows the path of the log.
     """
-    running = _Step(title, f"  (log: {log})" if log else "")
-    if sys.stdout.isatty():
-        threading.Thread(target=running.tick, daemon=True).start()
-    else:
-        say(f"... {title}{running.log}")
+    begin, where = time.monotonic(), f"  (log: {log})" if log else ""
+    if not sys.stdout.isatty():
+        say(f"... {title}{where}")
     with _lock:
-        _steps.append(running)
+        if sys.stdout.isatty() and not _ticker.is_alive():
+            _ticker.start()
+        _steps.append((begin, title, where))
         _draw()
     result = "FAILED"
     try:
         yield
         result = "done"
     finally:
-        running.done.set()
         with _lock:
-            _steps.remove(running)
-            say(f"{result} {title} [{clock(time.monotonic() - running.begin)}]")
+            _steps.remove((begin, title, where))
+            say(f"{result} {title} [{clock(time.monotonic() - begin)}]")
 
 
 def _draw() -> None:
     """Write the steps that run into the last line of the terminal; the caller holds _lock."""
     if sys.stdout.isatty():
-        line = f"... {'; '.join(map(str, _steps))}{_steps[-1].log}" if _steps else ""
+        shown = (f"{clock(time.monotonic() - begin)} {title}" for begin, title, _ in _steps)
+        line = f"... {'; '.join(shown)}{_steps[-1][2]}" if _steps else ""
         print(f"{CLEAR}{line[: shutil.get_terminal_size().columns - 1]}", end="", flush=True)

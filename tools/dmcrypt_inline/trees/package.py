@@ -87,7 +87,7 @@ def make(drivers: Sequence[Driver], version: str) -> Path:
         _from(control, root / "DEBIAN" / control.name, words, 0o644 if control.name == "control" else 0o755)
     conffiles = "".join(f"/etc/kernel/{hook}\n" for hook in HOOKS)
     _write(root / "DEBIAN" / "conffiles", conffiles)
-    _write(root / "usr" / "share" / "doc" / NAME / "copyright", COPYRIGHT)
+    _from(DATA / "copyright", root / "usr" / "share" / "doc" / NAME / "copyright", words, 0o644)
     for path in (root, *root.rglob("*")):
         if path.is_dir():
             path.chmod(0o755)  # whatever the umask is
@@ -106,12 +106,6 @@ def write_source(source: Path, drivers: Sequence[Driver], words: Mapping[str, st
     for driver in drivers:
         for name, text in driver.files.items():
             _write(source / driver.series / name, text)
-
-
-COPYRIGHT = """\
-dm-crypt and its headers are part of the Linux kernel, under the GNU General Public License, version 2, as are
-the rest of this package and its changes to dm-crypt: see /usr/share/common-licenses/GPL-2.
-"""
 
 
 def _from(template: Path, path: Path, words: Mapping[str, str], mode: int) -> None:

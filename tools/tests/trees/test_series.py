@@ -6,7 +6,7 @@ from small import AFTER, BEFORE, PATCH, SOURCE, git, git_tree, kernel_tree, make
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.trees.base import prepare_base
 from dmcrypt_inline.trees.series import Tree, apply_series, check_out_all, parse_series, read_series, snapshot
-from dmcrypt_inline.trees.targets import MEASURED, MEASURED_PATCHES, NATIVE, NATIVE_DEBUG, NATIVE_PATCH, TARGETS, Target
+from dmcrypt_inline.trees.targets import Target
 
 
 @pytest.fixture
@@ -168,13 +168,3 @@ def test_a_tree_of_few_files_has_the_others_too(target: Target, tmp_path: Path) 
     (tree.path / "drivers/md/new.c").write_text("int new;\n")
     assert git(tree.path, "diff", "--name-only", "series", snapshot(tree)) == "drivers/md/new.c\n"
     assert (check_out_all(tree).path / other).read_text() == "int other;\n"
-
-
-@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
-def test_each_target_has_its_files(target: Target) -> None:
-    assert target.series.is_file()
-    assert target.cover.is_file()
-    assert list(target.patches.glob("*.patch"))
-    assert not [path for paths in target.fragments.values() for path in paths if not path.is_file()]
-    assert bool(target.data(NATIVE_PATCH)) == bool({NATIVE, NATIVE_DEBUG} & target.fragments.keys())
-    assert bool(target.data(MEASURED_PATCHES)) == (MEASURED in target.fragments)
