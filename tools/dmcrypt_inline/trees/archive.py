@@ -28,9 +28,6 @@ Dir::Cache "{root}/cache";
 APT::Sandbox::User "root";  // the user _apt cannot read everywhere
 APT::Update::Error-Mode "any";
 Acquire::Languages "none";
-Acquire::Retries "2";
-Acquire::http::Timeout "30";
-Acquire::https::Timeout "30";
 """
 
 

@@ -45,8 +45,8 @@ def test_scripts_are_found_by_suffix_or_first_line(repository: Path) -> None:
         ("words_are_plain", "a:2: ", "fine\nall but" + " for one\n"),
         ("words_are_plain", "a:2: ", "fine\n# all but" + "\n# for one\n"),
         ("words_are_plain", "a:2: ", "fine\n" + '""' + '"What it does."""\n'),
-        ("no_name_of_this_machine_is_used", "a:1: ", f"pip install --index-url {INDEX}\n"),
-        ("no_name_of_this_machine_is_used", "a:1: ", "cd REPOSITORY/tools\n"),
+        ("no_name_of_this_machine_is_used", "a:1:", f"pip install --index-url {INDEX}\n"),
+        ("no_name_of_this_machine_is_used", "a:1:", "cd REPOSITORY/tools\n"),
     ],
 )
 def test_a_defect_fails(repository: Path, tmp_path: Path, name: str, path: str, text: str) -> None:
