@@ -20,7 +20,7 @@ from ..guests.machine import UNACCELERATED
 from ..testing.package_guests import SCENARIOS
 from ..testing.proof import PROOF_KINDS
 from ..trees.package import default_version
-from ..trees.targets import DEFAULT, KINDS, PROCESSORS, TARGETS
+from ..trees.targets import DEFAULT, PROCESSORS, TARGETS, VARIABLES
 from . import caching, listing, measuring, queue, testing
 from .options import Parser, accel, directory, flag, names, number, option
 from .request import Request
@@ -66,8 +66,8 @@ LONG_TERM = ", ".join(each.name for each in TARGETS.values() if each.long_term)
 ALL_TARGETS = target(f"all except {LONG_TERM}")
 TESTED_TARGETS = target(f"all; of {LONG_TERM} only the mails and the regression tests")
 OWN = tuple(
-    option(kind.variable.lower(), "your own checkout; only make am changes it", metavar="DIR", type=directory)
-    for kind in KINDS
+    option(variable.lower(), "your own checkout; only make am changes it", metavar="DIR", type=directory)
+    for variable in VARIABLES
 )
 LINUX = OWN[0]
 TREE = (TARGET, *OWN)
@@ -211,7 +211,7 @@ def _parse(variables: Sequence[str], name: str, *words: str) -> tuple[Stage, dic
     pairs = [word.partition("=") for word in variables]
     of_make = [f"--{key.lower()}={value}" for key, _, value in pairs if value]  # an empty value means none
     given = vars(stage_parser(name).parse_args([*of_make, *words]))
-    own = {each: path for each in (kind.variable for kind in KINDS) if (path := given.pop(each.lower(), None))}
+    own = {each: path for each in VARIABLES if (path := given.pop(each.lower(), None))}
     request = Request(given.pop("target", None), own, given.pop("accel", None))
     return STAGES[name], {"request": request, **given}
 

@@ -19,7 +19,7 @@ NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
 def apply_queue(variable: str, own: Path, named: Target | None) -> list[str]:
     """Commit a queue on a new branch of the repository `own`; returns the report, line by line.
 
-    `variable` is that of a Kind. Without a `named` target this tries the targets that suit the tree, the nearest
+    `variable` is that of a target. Without a `named` target this tries the targets that suit the tree, the nearest
     first, and takes the first whose patches all apply. Raises UserError, and makes no branch, when none does.
     """
     if named and named.variable != variable:

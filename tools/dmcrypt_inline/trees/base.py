@@ -153,7 +153,7 @@ def _commit_directory(target: Target, source: Path, repo: Path, log: Path) -> No
     _init(repo, log)
     # Every file counts as big, so that git writes one pack at once instead of 70000 files.
     quick = ["-c", "core.bigFileThreshold=1", "-c", "core.compression=1", "-c", "core.fsync=none"]
-    tracked = [source / name for name in target.kind.tracked if (source / name).exists()]
+    tracked = [source / name for name in target.tracked if (source / name).exists()]
     for option, paths in (("-A", [source]), ("-f", tracked)):
         git(repo, *quick, f"--work-tree={source}", "add", option, *paths, log=log, timeout=1800)
     tree = git(repo, "write-tree", log=log).output.strip()

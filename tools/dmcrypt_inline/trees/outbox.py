@@ -138,7 +138,7 @@ def recipients(tree: Tree, patches: Sequence[Path]) -> list[str]:
     """
     script = tree.path / "scripts" / "get_maintainer.pl"
     if not script.is_file():
-        return [f"--to={each}" for each in tree.target.kind.lists]
+        return [f"--to={each}" for each in tree.target.lists]
     log = log_dir(tree.target.name) / "outbox.log"
     words = ("--no-git", "--no-git-fallback", "--no-rolestats", "--no-roles")
     said = run(["perl", script, *words, *patches], log=log, timeout=300, cwd=tree.path).output

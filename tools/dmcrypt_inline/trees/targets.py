@@ -32,30 +32,6 @@ DRIVER = "drivers/md/dm-crypt.c"
 
 
 @dataclass(frozen=True)
-class Kind:
-    """Targets of one upstream project.
-
-    `lists` are the addresses for trees without get_maintainer.pl. `tracked` are directories of a release whose files
-    are not generated, even those that .gitignore names.
-    """
-
-    variable: str  # for the user's own tree, as make knows it
-    lists: tuple[str, ...] = ()
-    tracked: tuple[str, ...] = ()
-
-
-LINUX = Kind("LINUX", tracked=(".",))
-TOOL = Kind(
-    "CRYPTSETUP",
-    lists=("cryptsetup@lists.linux.dev",),
-    tracked=("docs", "misc", "m4/ax_check_compile_flag.m4"),
-)
-SCRIPTS = Kind("DRACUT", lists=("initramfs@vger.kernel.org",), tracked=(".",))
-SYSTEM = Kind("SYSTEMD", lists=("systemd-devel@lists.freedesktop.org",), tracked=(".",))
-KINDS = (LINUX, TOOL, SCRIPTS, SYSTEM)
-
-
-@dataclass(frozen=True)
 class Package:
     """The Debian package with the files of the embedded base.
 
@@ -110,6 +86,9 @@ class Target:
     fixes only; where the user does not name it, its mails are checked and its NATIVE kernel is tested. `in_package`:
     its driver is in the package. `directory` holds the queue.
 
+    `variable` is that of make for the user's own tree. `lists` are the addresses for trees without get_maintainer.pl.
+    `tracked` are directories of a release whose files are not generated, even those that .gitignore names.
+
     Of programs only: `build`, or `own_test` for scripts; `guests` are the targets whose kernels the tests run on,
     `tests` the names or groups of tests, `cryptsetup` the target whose cryptsetup they use, if another. Of kernels
     only: `fragments` maps each flavour to its config fragments, later ones win.
@@ -125,7 +104,9 @@ class Target:
     tag: str
     package: Package
     blobs: Mapping[str, str]
-    kind: Kind = LINUX
+    variable: str = "LINUX"
+    lists: tuple[str, ...] = ()
+    tracked: tuple[str, ...] = (".",)
     package_blobs: Mapping[str, str] = field(default_factory=dict)
     commit: str = ""
     below: str = ""
@@ -168,14 +149,9 @@ class Target:
         return self.queue / "cover-letter.txt"
 
     @property
-    def variable(self) -> str:
-        """The variable of make for the user's own tree."""
-        return self.kind.variable
-
-    @property
     def is_kernel(self) -> bool:
         """True if it is built as a kernel with variants of dm-crypt."""
-        return self.kind == LINUX
+        return self.variable == "LINUX"
 
     @property
     def replaced(self) -> tuple[str, ...]:
@@ -381,7 +357,9 @@ CRYPTSETUP_2_3 = Target(
         "lib/setup.c": "567f26249a70",
         "src/cryptsetup.c": "c527690e6b00",
     },
-    kind=TOOL,
+    variable="CRYPTSETUP",
+    lists=("cryptsetup@lists.linux.dev",),
+    tracked=("docs", "misc", "m4/ax_check_compile_flag.m4"),
     package_blobs={
         "lib/libcryptsetup.h": "43c4662018c4",
         "src/cryptsetup.c": "d0967f1e4135",
@@ -405,7 +383,9 @@ CRYPTSETUP_2_8 = Target(
         "tests/api-test-2.c": "c2da60a3e49c",
         "tests/device-test": "c6e745da7021",
     },
-    kind=TOOL,
+    variable="CRYPTSETUP",
+    lists=("cryptsetup@lists.linux.dev",),
+    tracked=("docs", "misc", "m4/ax_check_compile_flag.m4"),
     has_flags=True,
     build=replace(
         CRYPTSETUP_BUILD,
@@ -420,7 +400,8 @@ DRACUT = Target(
     tag="112",
     package=Package("dracut", "sid"),
     blobs={"modules.d/70crypt/cryptroot-ask.sh": "952a5e71d3fa"},
-    kind=SCRIPTS,
+    variable="DRACUT",
+    lists=("initramfs@vger.kernel.org",),
     own_test=OwnTest(("make", "-C", "test/TEST-83-CRYPTROOT-ASK", "all"), "test"),
     guests=(DEFAULT,),
     tests=("dracut",),
@@ -440,7 +421,8 @@ SYSTEMD = Target(
         "test/units/TEST-24-CRYPTSETUP.sh": "a2afd7d72095",
         "test/units/TEST-58-REPART.sh": "c862c07d2efb",
     },
-    kind=SYSTEM,
+    variable="SYSTEMD",
+    lists=("systemd-devel@lists.freedesktop.org",),
     build=Build(
         packages="systemd",
         configure=(("meson", "setup", "build", "-Dc_args=", "-Dvcs-tag=false", "--auto-features=disabled", *FEATURES),),
@@ -458,6 +440,7 @@ TARGETS: dict[str, Target] = {
         *(LINUX_7_3_BIOS, LINUX_7_3_SECTORS, LINUX_7_3_LIBRARY, LINUX_7_3_UNITS, LINUX_7_3_DM),
     )
 }
+VARIABLES = tuple(dict.fromkeys(target.variable for target in TARGETS.values()))
 
 
 def stack_below(target: Target) -> list[Target]:

@@ -13,7 +13,7 @@ from dmcrypt_inline.testing import mutants
 from dmcrypt_inline.testing.files import kselftests
 from dmcrypt_inline.trees.base import prepare_base
 from dmcrypt_inline.trees.series import apply_series
-from dmcrypt_inline.trees.targets import TOOL, Target
+from dmcrypt_inline.trees.targets import Target
 
 COVER = "cover-letter.txt"
 LETTER = """\
@@ -118,7 +118,7 @@ def test_the_author_is_unknown_outside_a_repository(queue: Queue, monkeypatch: p
 
 
 def test_mails_that_git_am_applies_otherwise_fail(queue: Queue, target: Target) -> None:
-    target = replace(target, kind=replace(TOOL, lists=("list@host.example",)))
+    target = replace(target, variable="CRYPTSETUP", lists=("list@host.example",))
     tree = replace(queue.applied(), target=target)
     queue = replace(queue, target=target, apply=lambda: tree)
     posting._patch_mails(queue)

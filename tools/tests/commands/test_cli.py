@@ -12,9 +12,9 @@ from dmcrypt_inline.commands import cli
 from dmcrypt_inline.commands.request import Request
 from dmcrypt_inline.common.paths import REPO, TOOLS
 from dmcrypt_inline.testing import files
-from dmcrypt_inline.trees.targets import KINDS, TARGETS
+from dmcrypt_inline.trees.targets import TARGETS, VARIABLES
 
-OF_REQUEST = {"target", "accel", *(kind.variable.lower() for kind in KINDS)}
+OF_REQUEST = {"target", "accel", *map(str.lower, VARIABLES)}
 
 
 @pytest.fixture

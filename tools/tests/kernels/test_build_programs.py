@@ -13,7 +13,7 @@ from dmcrypt_inline.common.run import CommandError
 from dmcrypt_inline.kernels import build_programs as stage
 from dmcrypt_inline.trees.base import prepare_base
 from dmcrypt_inline.trees.series import Tree, apply_series
-from dmcrypt_inline.trees.targets import TOOL, Build, OwnTest
+from dmcrypt_inline.trees.targets import Build, OwnTest
 
 MAKEFILE = """\
 include configured
@@ -56,7 +56,7 @@ BUILD = Build(
 
 def tree(place: Path, main: str, old: str = OLD) -> Tree:
     """A queue of one patch, applied: it makes main.c `main` and old.c `old`."""
-    target = make_target(place, FILES, {"main.c": main, "old.c": old}, kind=TOOL, build=BUILD)
+    target = make_target(place, FILES, {"main.c": main, "old.c": old}, variable="CRYPTSETUP", build=BUILD)
     return apply_series(target, prepare_base(target, place / "work"))
 
 

@@ -6,7 +6,7 @@ from small import AFTER, BEFORE, PATCH, SOURCE, git, git_tree, make_target, shel
 
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.trees import am
-from dmcrypt_inline.trees.targets import TOOL, Target
+from dmcrypt_inline.trees.targets import Target
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_the_nearest_target_is_tried_first(
 def test_the_first_queue_that_applies_is_taken(tmp_path: Path, targets: dict[str, Target]) -> None:
     small = targets.pop("small")
     targets["broken"] = replace(small, name="broken", tag="v0.2", directory=tmp_path / "broken")
-    targets["tool"] = replace(small, name="tool", tag="v0.3", kind=TOOL)
+    targets["tool"] = replace(small, name="tool", tag="v0.3", variable="CRYPTSETUP")
     targets["small"] = small
     shell(
         tmp_path,
@@ -94,7 +94,7 @@ def test_the_first_queue_that_applies_is_taken(tmp_path: Path, targets: dict[str
 def test_a_named_target_is_taken_if_it_is_for_such_a_tree(tmp_path: Path, targets: dict[str, Target]) -> None:
     own = own_tree(tmp_path)
     with pytest.raises(UserError):
-        am.apply_queue("LINUX", own, replace(targets["small"], kind=TOOL))
+        am.apply_queue("LINUX", own, replace(targets["small"], variable="CRYPTSETUP"))
     assert branches(own) == []
     am.apply_queue("LINUX", own, replace(targets["small"], name="stacked", below="small"))
     assert branches(own) == ["dmcrypt-inline-stacked"]

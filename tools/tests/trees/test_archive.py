@@ -9,7 +9,7 @@ from dmcrypt_inline.common import host
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.paths import cache_dir
 from dmcrypt_inline.trees import archive
-from dmcrypt_inline.trees.targets import TOOL, Package
+from dmcrypt_inline.trees.targets import Package
 
 LISTING = """\
 https://vendor.example/apt/ nodistro
@@ -79,7 +79,9 @@ def test_a_newer_package_is_taken_once_a_day(tmp_path: Path, apt: None) -> None:
 def test_the_newest_source_package_of_a_series_is_taken(
     tmp_path: Path, apt: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tool = replace(make_target(tmp_path / "target"), kind=TOOL, package=Package("tool", "bullseye-security", "1.*"))
+    tool = replace(
+        make_target(tmp_path / "target"), variable="CRYPTSETUP", package=Package("tool", "bullseye-security", "1.*")
+    )
     log = tmp_path / "log"
     (tmp_path / "newest").write_text("2.0-1")
     (cache_dir() / "packages" / "tool_2:0.9-1").mkdir(parents=True)  # of another target

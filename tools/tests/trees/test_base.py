@@ -10,7 +10,7 @@ from dmcrypt_inline.commands.request import Request
 from dmcrypt_inline.common.errors import UserError
 from dmcrypt_inline.common.paths import cache_dir
 from dmcrypt_inline.trees.base import prepare_base, stacked_base
-from dmcrypt_inline.trees.targets import TOOL, Package, Target
+from dmcrypt_inline.trees.targets import Package, Target
 
 
 @pytest.fixture
@@ -80,7 +80,9 @@ def test_the_embedded_base_of_a_source_package(target: Target, tmp_path: Path, m
     patch.parent.mkdir(parents=True)
     patch.write_text(f"Why.\n\n--- a/{SOURCE}\n+++ b/{SOURCE}\n@@ -1 +1 @@\n-{newer}+{AFTER}")
     right = {SOURCE: text_id(AFTER)}
-    packaged = replace(target, kind=TOOL, package=Package("small", "small", "2:0.3-1"), package_blobs=right)
+    packaged = replace(
+        target, variable="CRYPTSETUP", package=Package("small", "small", "2:0.3-1"), package_blobs=right, tracked=()
+    )
     with pytest.raises(UserError):
         prepare_base(replace(packaged, package_blobs={}), None)
     base = prepare_base(packaged, None)

@@ -12,7 +12,6 @@ from dmcrypt_inline.trees import outbox
 from dmcrypt_inline.trees.base import prepare_base
 from dmcrypt_inline.trees.outbox import Posting
 from dmcrypt_inline.trees.series import Tree, apply_series
-from dmcrypt_inline.trees.targets import LINUX
 
 SENDER = "A Sender <sender@host.example>"
 COMMIT = "0123456789" * 4
@@ -30,7 +29,7 @@ Why.
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
-    target = replace(make_target(tmp_path), kind=replace(LINUX, lists=("list@host.example",)))
+    target = replace(make_target(tmp_path), lists=("list@host.example",))
     target.cover.write_text(COVER)
     return apply_series(target, prepare_base(target, git_tree(tmp_path / "linux", None)))
 
