@@ -90,11 +90,7 @@ def _cross(name: str, prefix: str, image: str = "", machine: str = "", console: 
 HOST = Arch("", "bzImage", "arch/x86/boot/bzImage")
 USER_MODE = Arch("um", "linux", "linux")
 ARCHES = {  # by flavour; others: HOST
-    NATIVE: USER_MODE,
-    NATIVE_DEBUG: USER_MODE,
-    XFSTESTS: USER_MODE,
-    MEASURED: USER_MODE,
-    DISTRIBUTION: USER_MODE,
+    **dict.fromkeys((NATIVE, NATIVE_DEBUG, XFSTESTS, MEASURED, DISTRIBUTION), USER_MODE),
     KCSAN: replace(HOST, kernel_only=("KCSAN_SANITIZE=n",)),  # only the device mapper is instrumented
     "clang": Arch("", compiler="clang-19", variables=("CC=clang-19",)),  # 7.3 takes none older than 17
     "i386": Arch("i386"),
