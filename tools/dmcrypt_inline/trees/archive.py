@@ -65,9 +65,10 @@ def package_file(target: Target, log: Path) -> Path:
     Where the target names no version, the archive is asked once a day for the newest one. apt verifies signatures and
     checksums. Raises UserError when there is no package.
     """
-    found = (cache_dir() / "packages").glob(f"{target.package.name}_{target.package.version or '*'}")
+    wanted = target.package.version or "*"
+    found = (cache_dir() / "packages").glob(f"{target.package.name}_{wanted}")
     cached = sorted(found, key=lambda place: place.stat().st_mtime)
-    version = target.package.exact_version
+    version = "" if "*" in wanted else wanted
     if cached and not version and time.time() - cached[-1].stat().st_mtime < DAY:
         place = use_entry("packages", cached[-1].name)
     else:
@@ -90,7 +91,7 @@ def version_of(package: Path) -> str:
 def _download(target: Target, version: str, log: Path) -> Path:
     name = target.package.name
     final = use_entry("packages", f"{name}_{version}")
-    exact = f"{name}={version}" if target.package.exact_version else name
+    exact = f"{name}={version}" if version == target.package.version else name
     # An archive can lack the packaging of a version that its index still has.
     only = [] if target.is_kernel else ["--tar-only"]
 

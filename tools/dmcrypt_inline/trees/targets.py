@@ -44,11 +44,6 @@ class Package:
     suite: str
     version: str = ""
 
-    @property
-    def exact_version(self) -> str:
-        """The version, empty where the newest one is wanted."""
-        return "" if self.version.endswith("*") else self.version
-
 
 @dataclass(frozen=True)
 class Build:
