@@ -24,20 +24,21 @@ bzImage:
 	mkdir -p $(O)/arch/x86/boot $(O)/include/config
 	cp block/core.c $(O)/arch/x86/boot/bzImage
 	echo 5.8.0 >$(O)/include/config/kernel.release
-modules: $(patsubst %.c,%.ko,$(wildcard $(M)/drivers/md/*.c))
+modules: $(patsubst %.c,%.ko,$(wildcard $(M)/drivers/md/*.c $(M)/crypto/*.c))
 	[ -z "$(M)" ] || printf '%s\\n' $^ >$(M)/modules.order
 %.ko: %.c
 	! grep error $<
 	cp $< $@ # compiled
 """
 MERGE_CONFIG = 'out=$3; shift 3; cat "$@" >"$out/.config"\n'
-OTHER = "drivers/md/dm.c"
+OTHER, ELSEWHERE = "drivers/md/dm.c", "crypto/cryptd.c"
 FILES = {
     SOURCE: BEFORE,
     "Makefile": MAKEFILE,
     "scripts/kconfig/merge_config.sh": MERGE_CONFIG,
     "block/core.c": "core\n",
     OTHER: "mapper\n",
+    ELSEWHERE: "daemon\n",
     "drivers/md/dm-builtin.c": "built in\n",
     "drivers/md/dm-core.h": "core\n",
     "drivers/md/Makefile": "",
@@ -49,7 +50,7 @@ EDITED = "int version = 23;\n"
 def request_of_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Request:
     """A request for the target `small`, whose kernel has the FILES."""
     linux = repository(write_files(tmp_path / "linux", FILES), "v0.1")
-    monkeypatch.setitem(TARGETS, "small", make_target(tmp_path))
+    monkeypatch.setitem(TARGETS, "small", make_target(tmp_path, other_sources=(ELSEWHERE,)))
     monkeypatch.setattr("dmcrypt_inline.commands.request.ensure_packages", lambda *_: None)
     monkeypatch.setattr("dmcrypt_inline.kernels.build.TEST_MODULES", tmp_path / "none")
     return Request("small", {"LINUX": linux}, "tcg")
@@ -75,15 +76,15 @@ def test_an_edit_compiles_one_file(request_of_small: Request, monkeypatch: pytes
     tree = prepared(request_of_small)
     first = built(request_of_small)
     assert (first.modules["series"].path.read_text(), first.state) == (AFTER, "committed")
-    assert sorted(compiled()) == ["dm", "dm-builtin", "dm-crypt"]
-    for number, (path, text) in enumerate(((SOURCE, EDITED), (OTHER, "edited\n")), 1):
+    assert sorted(compiled()) == ["cryptd", "dm", "dm-builtin", "dm-crypt"]
+    for number, (path, text) in enumerate(((SOURCE, EDITED), (OTHER, "edited\n"), (ELSEWHERE, "edited\n")), 1):
         (tree.path / path).write_text(text)
         now = built(request_of_small)
         assert now.kernel.key == first.kernel.key
         assert (now.modules["series"].directory / f"{Path(path).stem}.ko").read_text() == text
         assert environment(now, "tcg")["state"] == "uncommitted"
-        assert compiled()[3:] == ["dm-crypt", "dm"][:number]
-    assert git(tree.path, "status", "--porcelain").split() == ["M", SOURCE, "M", OTHER]
+        assert compiled()[4:] == ["dm-crypt", "dm", "cryptd"][:number]
+    assert git(tree.path, "status", "--porcelain").split() == ["M", ELSEWHERE, "M", SOURCE, "M", OTHER]
     git(tree.path, "commit", "-q", "-a", "-m", "not refreshed")
     assert built(request_of_small).state == "uncommitted"
     git(tree.path, "reset", "-q", "--hard", tree.series)
@@ -149,6 +150,6 @@ def test_other_drivers(request_of_small: Request, tmp_path: Path) -> None:
     assert build_variant(machine.kernel, tree, tree.base, "patched", patch=patch).path.read_text() == AFTER
     more = build_variant(machine.kernel, tree, tree.series, "more", further={"load": "load\n"})
     assert sorted(path.name for path in more.directory.glob("*.ko")) == [
-        *("dm-builtin.ko", "dm-crypt.ko", "dm.ko", "load.ko")
+        *("cryptd.ko", "dm-builtin.ko", "dm-crypt.ko", "dm.ko", "load.ko")
     ]
     assert "load" not in {path.stem for path in built(request_of_small).modules["series"].directory.iterdir()}
