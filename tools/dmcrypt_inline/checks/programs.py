@@ -5,6 +5,7 @@ No patch adds a warning, with -Wextra; the scripts pass shellcheck, and their ow
 
 import re
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..common.gitrepo import git, resolve, update_files, write_tree
@@ -12,11 +13,12 @@ from ..common.host import GROUPS
 from ..common.progress import step
 from ..common.run import CommandError, Completed, run
 from ..kernels.build_programs import run_commands
-from ..trees.targets import Build, OwnTest
+from ..trees.targets import Build
 from .checklist import Check, Failed, Queue, fail_if, kept_lines, new_lines
 from .sources import succeeds
 
 CFLAGS = "-g -O2 -Wall -Wextra"
+TESTS = "test"  # the directory of the tests
 DIAGNOSTIC = re.compile(r"\b(warning|error):")
 
 
@@ -72,7 +74,7 @@ def _shellcheck(queue: Queue) -> None:
     succeeds(["shellcheck", *scripts], queue.log, queue.applied().path)
 
 
-def _own_test(queue: Queue, test: OwnTest) -> None:
+def _own_test(queue: Queue, test: Sequence[str]) -> None:
     """Run the test on each patch, and on the same tests with the scripts before the patch."""
     tree, problems = queue.applied(), []
 
@@ -83,16 +85,16 @@ def _own_test(queue: Queue, test: OwnTest) -> None:
         passed = _run(queue, test, commit)
         if passed.returncode != 0:
             problems.append(f"{patch.name}: its test fails\n{passed.transcript}")
-        without = write_tree(tree.path, [*listed(f"{commit}^"), *listed(commit, test.directory)], queue.log)
+        without = write_tree(tree.path, [*listed(f"{commit}^"), *listed(commit, TESTS)], queue.log)
         if _run(queue, test, without).returncode == 0:
             problems.append(f"{patch.name}: its test passes without the patch")
     fail_if(problems)
 
 
-def _run(queue: Queue, test: OwnTest, files: str) -> Completed:
+def _run(queue: Queue, test: Sequence[str], files: str) -> Completed:
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
         source, written = Path(name) / "source", Path(name) / "written"
         written.mkdir()
         update_files(queue.applied().path, files, source, queue.log)
         env = {"TESTDIR": str(written)}
-        return run(test.command, log=queue.log, timeout=300, cwd=source, env=env, check=False)
+        return run(test, log=queue.log, timeout=300, cwd=source, env=env, check=False)

@@ -61,17 +61,6 @@ class Build:
 
 
 @dataclass(frozen=True)
-class OwnTest:
-    """The test of a queue for scripts, which nothing builds.
-
-    `command` runs in the tree and writes below $TESTDIR. `directory` has the tests.
-    """
-
-    command: tuple[str, ...]
-    directory: str
-
-
-@dataclass(frozen=True)
 class Target:
     """One upstream tree at one version, and the queue that applies to it.
 
@@ -84,14 +73,14 @@ class Target:
     `variable` is that of make for the user's own tree. `lists` are the addresses for trees without get_maintainer.pl.
     `tracked` are directories of a release whose files are not generated, even those that .gitignore names.
 
-    Of programs only: `build`, or `own_test` for scripts; `guests` are the targets whose kernels the tests run on,
-    `tests` the names or groups of tests, `cryptsetup` the target whose cryptsetup they use, if another. Of kernels
-    only: `fragments` maps each flavour to its config fragments, later ones win.
-    `other_sources` are files of further modules, outside the driver's directory; variants replace them, too.
-    `has_flags`: the base knows the flags, and the queue has fixes. `defects` are the kselftests that fail on the base,
-    `native_defects` in the NATIVE flavour. `exceptions` are kselftests that may skip, and cases "test:case" that fail,
-    on base and queue; `native_exceptions` may skip in the NATIVE flavour, too. `later` are cases (test, case) of a mode
-    that one commit adds and a later one completes.
+    Of programs only: `build`, or for scripts, which nothing builds, `own_test`: a command that runs in the tree and
+    writes below $TESTDIR; `guests` are the targets whose kernels the tests run on, `tests` the names or groups of
+    tests, `cryptsetup` the target whose cryptsetup they use, if another. Of kernels only: `fragments` maps each flavour
+    to its config fragments, later ones win. `other_sources` are files of further modules, outside the driver's
+    directory; variants replace them, too. `has_flags`: the base knows the flags, and the queue has fixes. `defects` are
+    the kselftests that fail on the base, `native_defects` in the NATIVE flavour. `exceptions` are kselftests that may
+    skip, and cases "test:case" that fail, on base and queue; `native_exceptions` may skip in the NATIVE flavour, too.
+    `later` are cases (test, case) of a mode that one commit adds and a later one completes.
     """
 
     name: str
@@ -109,7 +98,7 @@ class Target:
     in_package: bool = False
     directory: Path | None = None
     build: Build | None = None
-    own_test: OwnTest | None = None
+    own_test: tuple[str, ...] = ()
     guests: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
     cryptsetup: str = ""
@@ -397,7 +386,7 @@ DRACUT = Target(
     blobs={"modules.d/70crypt/cryptroot-ask.sh": "952a5e71d3fa"},
     variable="DRACUT",
     lists=("initramfs@vger.kernel.org",),
-    own_test=OwnTest(("make", "-C", "test/TEST-83-CRYPTROOT-ASK", "all"), "test"),
+    own_test=("make", "-C", "test/TEST-83-CRYPTROOT-ASK", "all"),
     guests=(DEFAULT,),
     tests=("dracut",),
 )

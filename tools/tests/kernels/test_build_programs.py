@@ -13,7 +13,7 @@ from dmcrypt_inline.common.run import CommandError
 from dmcrypt_inline.kernels import build_programs as stage
 from dmcrypt_inline.trees.base import prepare_base
 from dmcrypt_inline.trees.series import Tree, apply_series
-from dmcrypt_inline.trees.targets import Build, OwnTest
+from dmcrypt_inline.trees.targets import Build
 
 MAKEFILE = """\
 include configured
@@ -118,7 +118,7 @@ def test_the_own_test_of_a_patch_is_judged(tmp_path: Path, script: str, finding:
     git(tree.path, "add", "-A")
     git(tree.path, "commit", "-q", "--amend", "--no-edit")
     head = git(tree.path, "rev-parse", "HEAD").strip()
-    target = replace(queue.target, own_test=OwnTest(("sh", "test/run.sh"), "test"))
+    target = replace(queue.target, own_test=("sh", "test/run.sh"))
     made = replace(tree, series=head, commits=(head,))
     found = findings_of(
         "each_patch_passes_its_test_that_fails_without_it",
