@@ -58,7 +58,7 @@ def stacked_base(target: Target, tree: Path, commit: str) -> BaseTree:
 
 def has_files(target: Target, repo: Path, commit: str, log: Path) -> bool:
     """Return True if a commit has the files of the target's tag, as far as the target names them."""
-    return all(_is(resolve(repo, f"{commit}:{path}", log), blob) for path, blob in target.blobs.items())
+    return all((resolve(repo, f"{commit}:{path}", log) or "").startswith(blob) for path, blob in target.blobs.items())
 
 
 def commit_to_take(target: Target, own: Path, log: Path) -> str | None:
@@ -119,8 +119,8 @@ def _made(target: Target, final: Path, make: Callable[[Path], None], origin: str
     def make_and_verify(part: Path) -> None:
         make(part)
         for path, blob in target.blobs.items():
-            got = resolve(part, f"refs/tags/base:{path}", log)
-            if not _is(got, blob):
+            got = resolve(part, f"refs/tags/base:{path}", log) or "none"
+            if not got.startswith(blob):
                 raise UserError(
                     f"{origin} is not the base of {target.name}: {path} has the git blob id {got}, wanted {blob}\n"
                     f"  give {target.variable}= a git tree with the tag {target.tag}"
@@ -171,7 +171,3 @@ def _commit_tree(repo: Path, tree: str, log: Path) -> None:
     commit = git(repo, "commit-tree", "-m", "base", tree, log=log).output.strip()
     git(repo, "update-ref", "refs/heads/base-tree", commit, log=log)
     git(repo, "tag", "base", commit, log=log)
-
-
-def _is(got: str | None, blob: str) -> bool:
-    return got is not None and got.startswith(blob)
