@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 DESCRIPTION="suspend, resume, resize and reencryption keep the flags, and a refresh replaces them"
 #
-# Also during a reencryption. A volume that is opened again has only the stored flags.
-# Requires: root, dmsetup, null_blk, jq, xxd, the patched cryptsetup.
+# Also during a reencryption, and of a mapping of a released cryptsetup.
+# Requires: root, dmsetup, fio, null_blk, dm-delay, jq, xxd, the patched cryptsetup; for one case a released one in /sbin
+# that knows the options.
 # Risks: none.
 
 . "$(dirname "$0")/volumes.sh"
@@ -44,12 +45,9 @@ resize() {
 	want "sectors after shrinking" 8192 "$(blockdev --getsz "/dev/mapper/$VOLUME")"
 	active "${FLAGS[both]}"
 	silent resize "$VOLUME"
-	want "sectors after growing" "$(($(sectors_of "$DEVICE") - $(offset)))" "$(blockdev --getsz "/dev/mapper/$VOLUME")"
+	want "sectors after growing" "$(($(sectors_of "$DEVICE") - $(dmsetup table "$VOLUME" | cut -d ' ' -f 8)))" \
+		"$(blockdev --getsz "/dev/mapper/$VOLUME")"
 	active "${FLAGS[both]}"
-}
-
-offset() {
-	dmsetup table "$VOLUME" | cut -d ' ' -f 8
 }
 
 # A refresh sets the given options and no others, as its manual says.
@@ -71,36 +69,35 @@ refresh_sets_what_is_given() {
 	active no_read_workqueue discards
 }
 
-# The same during I/O.
-refresh_under_io() {
-	local i pid
+# switch_flags NUMBER
+switch_flags() {
+	local mode=${MODES[$1 % 4]}
 
-	with_flags luks2 default
-	fio --name=refresh --filename="/dev/mapper/$VOLUME" --rw=randrw --bs=4k --iodepth=8 --direct=1 \
-		--ioengine=libaio --size=4m --time_based --runtime=600 --verify=crc32c --verify_fatal=1 \
-		--minimal >"$WORK/fio" 2>&1 &
-	pid=$!
-	defer kill "$pid"
-	for ((i = 0; i < 5; i++)); do
-		refreshed luks2 "$NO_READ" "$NO_WRITE"
-		active "${FLAGS[both]}"
-		refreshed luks2
-		active ""
-	done
-	kill -0 "$pid" 2>/dev/null
-	want "fio still running (0)" 0 $? || diag "$(cat "$WORK/fio")"
+	refreshed luks2 ${OPTIONS[$mode]}
+	active "${FLAGS[$mode]}"
 }
 
-close_and_reopen() {
-	with_flags "$1" both
-	close_volume
-	silent open "${OPEN[@]}" "$VOLUME"
-	active ""
-	case $1 in luks2*) ;; *) return ;; esac
-	silent refresh --persistent "$VOLUME" "$NO_READ" "$NO_WRITE"
-	close_volume
-	silent open "${OPEN[@]}" "$VOLUME"
+# The same during I/O.
+refresh_under_io() {
+	with_flags luks2 no_write
+	MAPPED=/dev/mapper/$VOLUME during_io 10 0 switch_flags --bs=4k --size=4M --verify_backlog=64 --rate_iops=100
+}
+
+# The released program opens a mapping and stores flags; the patched one changes both. Then the other way round.
+exchanged_with_released() {
+	"$RELEASED" --help 2>/dev/null | grep -q -e "$NO_READ" || skip "needs a released cryptsetup with $NO_READ"
+	CRYPTSETUP=$RELEASED volume luks2
+	CRYPTSETUP=$RELEASED open_volume --persistent "$NO_READ" "$NO_WRITE"
 	active "${FLAGS[both]}"
+	want "flags that the released program stored" "${STORED[both]}" "$(stored "$DEVICE")"
+	silent refresh --persistent "$VOLUME" "$NO_READ"
+	active no_read_workqueue
+	silent resize "$VOLUME" --size 4096
+	active no_read_workqueue
+	silent close "$VOLUME"
+	want "flags that the released program shows" no-read-workqueue "$(dumped "$DEVICE" "$RELEASED")"
+	CRYPTSETUP=$RELEASED silent open "${OPEN[@]}" "$VOLUME"
+	active no_read_workqueue
 }
 
 # reencrypt OPTION...: of the open volume, with tiny steps.
@@ -174,11 +171,8 @@ done
 for type in plain luks1 luks2; do
 	CASES+=("resize $type" "refresh_sets_what_is_given $type")
 done
-for type in luks1 luks2 luks2-aead; do
-	CASES+=("close_and_reopen $type")
-done
-CASES+=("refresh_sets_what_is_given luks2-aead" refresh_under_io encryption_under_way)
+CASES+=("refresh_sets_what_is_given luks2-aead" refresh_under_io exchanged_with_released encryption_under_way)
 quick_cases "suspend_and_resume luks2 both" "online_reencryption both" "resize luks1" \
 	"refresh_sets_what_is_given plain" "refresh_sets_what_is_given luks2-aead" \
-	"close_and_reopen luks2" refresh_under_io encryption_under_way
+	refresh_under_io exchanged_with_released encryption_under_way
 run

@@ -44,7 +44,7 @@ requires_no_flags() {
 
 # unload: dm-crypt, so that its version is unknown.
 unload() {
-	modprobe -r dm-crypt || broken "cannot unload dm-crypt"
+	modprobe -r dm-crypt 2>/dev/null || skip "dm-crypt is in use or not a module"
 	! dmsetup targets | grep -q '^crypt ' || broken "dm-crypt is still loaded"
 }
 
