@@ -8,9 +8,6 @@ DESCRIPTION="the patched and a released cryptsetup do the same with random flags
 
 . "$(dirname "$0")/volumes.sh"
 
-TIME=$(full_or_quick 60 20)
-[ -z "$DM_CRYPT_MINUTES" ] || TIME=$((DM_CRYPT_MINUTES * 60))
-
 # same_as_released SEED
 same_as_released() {
 	local image=$WORK/image
@@ -28,5 +25,5 @@ requires_cryptsetup flags python3
 "$RELEASED" --help 2>/dev/null | grep -q -e "$NO_READ" || skip "needs a released cryptsetup with $NO_READ"
 diag "released: $("$RELEASED" --version)"
 
-CASES=("same_as_released ${DM_CRYPT_SEED:-5}")
+CASES=("same_as_released $SEED")
 run

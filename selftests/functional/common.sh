@@ -45,6 +45,11 @@ full_or_quick() { [ -n "$DM_CRYPT_QUICK" ] && echo "$2" || echo "$1"; }
 # quick_cases CASE...: these replace all others where time is short.
 quick_cases() { [ -z "$DM_CRYPT_QUICK" ] || CASES=("$@"); }
 
+# What tests of random steps use: seconds, and a seed. The default seed of soak chooses all that is inline, with real
+# ciphers, from the first second on.
+TIME=$(full_or_quick 60 20) SEED=${DM_CRYPT_SEED:-5}
+[ -z "$DM_CRYPT_MINUTES" ] || TIME=$((DM_CRYPT_MINUTES * 60))
+
 # run: the test cases, those of asynchronous ciphers last: the kernel prefers what they leave in it.
 run() {
 	local name first=() last=()

@@ -8,9 +8,6 @@ DESCRIPTION="random tables and messages do no harm, and the status of a table is
 
 . "$(dirname "$0")/common.sh"
 
-TIME=$(full_or_quick 60 20)
-[ -z "$DM_CRYPT_MINUTES" ] || TIME=$((DM_CRYPT_MINUTES * 60))
-
 # refused MESSAGE CIPHER [OPTIONAL ARGUMENT]...: a kernel without the fixes crashes, leaks memory or takes the table.
 refused() {
 	mark_log
@@ -52,5 +49,5 @@ data_stay() {
 requires python3 modes
 
 CASES=(found_tables_are_refused ivs_of_32_bytes_are_refused_for_tcw a_short_seed_is_not_read_beyond_the_key
-	"data_stay ${DM_CRYPT_SEED:-5}")
+	"data_stay $SEED")
 run

@@ -219,9 +219,6 @@ data_stays() {
 }
 
 requires fio perl target:flakey target:integrity modes async
-TIME=$(full_or_quick 60 20)
-[ -z "$DM_CRYPT_MINUTES" ] || TIME=$((DM_CRYPT_MINUTES * 60))
-SEED=${DM_CRYPT_SEED:-5} # all that is inline, with real ciphers, from the first second on
 
 CASES=("data_stays $SEED")
 run
