@@ -212,7 +212,7 @@ DEFECTS = (
     "bad_tags_are_refused",
     "blktests_cases_pass",
     "full_crypto_queue_delays",
-    "nothing_sleeps_in_softirq",
+    "inline_decryption_does_not_sleep",
     "polled_io_ends",
     "regressions",
     "table",
@@ -251,7 +251,7 @@ LINUX_7_3 = Target(
     fragments=config_fragments(*LINUX_7_3_NATIVE, own="linux-7.3", without="preempt_none"),  # x86 gave it up
     other_sources=("crypto/cryptd.c",),
     has_flags=True,
-    defects=(*DEFECTS, "nothing_sleeps_under_rcu"),
+    defects=DEFECTS,
     exceptions=("throttled_writer_stops_nobody", *KUNIT),
 )
 
