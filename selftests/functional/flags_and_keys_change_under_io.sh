@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-DESCRIPTION="a mapping without a valid key does not resume, and its I/O goes on with a new key"
+DESCRIPTION="I/O goes on without an error or wrong data when a table with other flags is loaded, or the key wiped and set"
 #
-# In all modes, after the key was wiped and after a new one was refused. The table shows keys only
-# on request, and names those in the keyring.
+# In all modes. A mapping without a valid key does not resume, after the key was wiped and after a new one was refused.
+# The table shows keys only on request, and names those in the keyring.
 # Requires: root, dmsetup, fio, null_blk; keyctl for one case.
 # Risks: none.
 # CPUs: 2
@@ -74,12 +74,35 @@ key_in_the_keyring_is_named() {
 	want "key" "$KEY" "$(dmsetup table --showkeys "$NAME-named" | cut -d ' ' -f 5)"
 }
 
+# switch_flags NUMBER: as an administrator would, with I/O in flight.
+switch_flags() {
+	local name=${MAPPED##*/} flags=${FLAGS[${MODES[$1 % 4]}]}
+
+	dmsetup load "$name" --table "$(crypt_table "$CIPHER" $flags)" &&
+		dmsetup suspend "$name" && dmsetup resume "$name"
+	want "status of switching to: $flags" 0 $?
+	want "flags after that" "$flags" "$(arguments_of "$name")"
+}
+
+# every_switch_keeps_data IRQMODE CIPHER: two rounds through all modes, or more.
+every_switch_keeps_data() {
+	local CIPHER=$2
+
+	null_disk size=64 "irqmode=$1" completion_nsec=20000
+	crypt switched "$CIPHER"
+	during_io 8 "$(full_or_quick 60 0)" switch_flags --bsrange=4k-64k "--size=$(full_or_quick 24 4)M" \
+		--verify_backlog=64 --rate_iops=100
+}
+
 requires cmp dd fio rev modes async
 
 for mode in "${MODES[@]}"; do
 	CASES+=("io_waits_for_the_key $mode aes-xts-plain64" "refused_key_is_not_used $mode aes-xts-plain64")
 done
-CASES+=("io_waits_for_the_key both async-xts" key_is_hidden_unless_asked_for key_in_the_keyring_is_named)
+CASES+=("io_waits_for_the_key both async-xts" key_is_hidden_unless_asked_for key_in_the_keyring_is_named
+	"every_switch_keeps_data 1 aes-xts-plain64" "every_switch_keeps_data 2 aes-xts-plain64"
+	"every_switch_keeps_data 2 async-xts")
 quick_cases "io_waits_for_the_key both aes-xts-plain64" "refused_key_is_not_used both aes-xts-plain64" \
-	key_is_hidden_unless_asked_for key_in_the_keyring_is_named
+	key_is_hidden_unless_asked_for key_in_the_keyring_is_named \
+	"every_switch_keeps_data 2 aes-xts-plain64" "every_switch_keeps_data 2 async-xts"
 run
