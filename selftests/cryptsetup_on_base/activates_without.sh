@@ -16,18 +16,12 @@ opened_without() {
 	want "exit status of a read" 0 "$(content >/dev/null; echo $?)"
 }
 
-# given TYPE MODE [unload]
+# given TYPE MODE [unload|loaded [OPTION]]
 given() {
 	volume "$1"
-	${3:-:}
+	[ "$3" != unload ] || unload
 	# The options are words.
-	opened_without ${OPTIONS[$2]}
-	warned
-}
-
-given_in_batch_mode() {
-	volume "$1"
-	opened_without --batch-mode ${OPTIONS[both]}
+	opened_without $4 ${OPTIONS[$2]}
 	warned
 }
 
@@ -44,10 +38,10 @@ given_in_reencryption() {
 	if [ "$1" = decrypt ]; then warned; else want "messages" "" "$SAID"; fi
 }
 
-# stored_only TYPE MODE [unload]
+# stored_only TYPE MODE [unload]: nothing is stored in mode default, for types that cannot.
 stored_only() {
 	volume "$1"
-	store "$DEVICE" ${STORED[$2]}
+	[ "$2" = default ] || store "$DEVICE" ${STORED[$2]}
 	${3:-:}
 	opened_without
 	want "messages" "" "$SAID"
@@ -60,12 +54,6 @@ others_are_kept() {
 	open_volume --perf-same_cpu_crypt "$NO_READ"
 	warned
 	active "" discards same_cpu_crypt
-}
-
-no_word_without_them() {
-	volume "$1"
-	open_volume
-	want "messages" "" "$SAID"
 }
 
 # persistent STORED GIVEN: modes. Other options are stored too.
@@ -83,14 +71,14 @@ requires_cryptsetup tar xz jq xxd
 requires_no_flags
 
 CASES=("given plain no_write" "given luks1 both" "given luks2 no_write" "given luks2-aead both"
-	"given tcrypt-chain both" "given bitlk-xts both" "given_in_batch_mode plain" "given_in_batch_mode luks2"
-	"given luks2 both unload" "given tcrypt-chain both unload"
+	"given tcrypt-chain both" "given bitlk-xts both"
+	"given plain both loaded --batch-mode" "given luks2 both loaded --batch-mode" "given luks2 both unload" "given tcrypt-chain both unload"
 	"stored_only luks2 both" "stored_only luks2-aead both" "stored_only luks2 both unload"
 	others_are_kept "persistent both no_read" "persistent default both" "given_in_reencryption encrypt"
 	"given_in_reencryption decrypt")
 short=("${CASES[@]}")
 for type in "${ALL_TYPES[@]}"; do
-	CASES+=("no_word_without_them $type" "given $type no_read" "given $type no_write unload")
+	CASES+=("stored_only $type default" "given $type no_read" "given $type no_write unload")
 done
 for mode in no_read no_write; do
 	CASES+=("stored_only luks2 $mode" "stored_only luks2-hmac $mode" "stored_only luks2-aead $mode unload")
