@@ -23,36 +23,28 @@ same_mib() {
 		cmp - <(dd if="$DATA" bs=1M skip="$1" count=1 status=none) 2>&1 && echo same
 }
 
-# discards ARGUMENT...: write 4 MiB, discard the third and read the others. Sets $DISCARDED to
-# "success" or "failure", and $REST to the number of bytes in that MiB of the disk that are not 0.
-discards() {
-	local number
+# discard_reaches_the_disk MODE [allow_discards]: or not, without that argument. Write 4 MiB, discard the third and read
+# the others.
+discard_reaches_the_disk() {
+	local number expected=failure
 
+	[ -z "$2" ] || expected=success
 	random_data 4M
 	null_disk size=4 discard=1
-	crypt discarding aes-xts-plain64 "$@"
+	crypt discarding aes-xts-plain64 $2 ${FLAGS[$1]}
 	for number in 0 1 2 3; do
 		write_mib $number
 	done
-	DISCARDED=$(outcome blkdiscard --offset $((2 * MIB)) --length $MIB "$MAPPED")
-	REST=$(dd if="$DEVICE" bs=1M skip=2 count=1 iflag=direct status=none | tr -d '\0' | wc -c)
+	want "discarding" $expected "$(outcome blkdiscard --offset $((2 * MIB)) --length $MIB "$MAPPED")"
 	for number in 0 1 3; do
 		want "MiB $number, which was not discarded" same "$(same_mib $number)"
 	done
-}
-
-# discard_reaches_the_disk MODE
-discard_reaches_the_disk() {
-	discards allow_discards ${FLAGS[$1]}
-	want "discarding with allow_discards" success "$DISCARDED"
-	want "bytes of the discarded MiB on the disk" 0 "$REST"
-}
-
-# discard_is_refused_without_the_argument MODE
-discard_is_refused_without_the_argument() {
-	discards ${FLAGS[$1]}
-	want "discarding without allow_discards" failure "$DISCARDED"
-	want "the MiB that was not discarded" same "$(same_mib 2)"
+	if [ $expected = success ]; then
+		want "bytes of the discarded MiB on the disk" 0 \
+			"$(dd if="$DEVICE" bs=1M skip=2 count=1 iflag=direct status=none | tr -d '\0' | wc -c)"
+	else
+		want "the MiB that was not discarded" same "$(same_mib 2)"
+	fi
 }
 
 # synced_data_survives MODE: MiB 0 is synced, MiB 1 is not, then the disk loses its cache.
@@ -79,10 +71,9 @@ synced_data_survives() {
 requires blkdiscard modes
 
 for mode in "${MODES[@]}"; do
-	CASES+=("discard_reaches_the_disk $mode"
-		"discard_is_refused_without_the_argument $mode"
+	CASES+=("discard_reaches_the_disk $mode allow_discards" "discard_reaches_the_disk $mode"
 		"synced_data_survives $mode")
 done
-quick_cases "discard_reaches_the_disk both" \
-	"discard_is_refused_without_the_argument both" "synced_data_survives both"
+quick_cases "discard_reaches_the_disk both allow_discards" "discard_reaches_the_disk both" \
+	"synced_data_survives both"
 run

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""fail_nth.py MAPPING TABLE: let each allocation of each operation on a mapping fail once.
+"""fail_nth.py MAPPING TABLE|read: let each allocation of each operation on a mapping fail once, or those of a read.
 
 Prints how many allocations an operation has, and how many of them it needs. Ends with an error when an operation
 says that it succeeded and the data are wrong.
@@ -56,7 +56,7 @@ def fail_each(what, operation, before=None, after_success=None, tasks=lambda: ["
 
 
 def main(name, table):
-    mapping, key = Mapping(name), table.split()[4]
+    mapping = Mapping(name)
     disk = os.open(f"/dev/mapper/{name}", os.O_RDWR | os.O_DIRECT)
     data, memory = os.urandom(LENGTH), mmap.mmap(-1, LENGTH)
 
@@ -91,6 +91,11 @@ def main(name, table):
         activate()
         mapping.suspend()
 
+    if table == "read":
+        write()
+        fail_each("read", read)
+        return
+    key = table.split()[4]
     fail_each("write", write, before=zeroes, after_success=read)
     fail_each("read", read)
     fail_each("write in workers", write, before=zeroes, after_success=read, tasks=workers)
