@@ -3,8 +3,8 @@
 DESCRIPTION="suspend, resume, resize and reencryption keep the flags, and a refresh replaces them"
 #
 # Also during a reencryption, and of a mapping of a released cryptsetup.
-# Requires: root, dmsetup, fio, null_blk, dm-delay, jq, xxd, the patched cryptsetup; for one case a released one in /sbin
-# that knows the options.
+# Requires: root, dmsetup, fio, null_blk, dm-delay, jq, xxd, the patched cryptsetup; for one case a released one
+# in /sbin that knows the options.
 # Risks: none.
 
 . "$(dirname "$0")/volumes.sh"

@@ -17,10 +17,6 @@ refresh_in_background() {
 	PID=$!
 }
 
-milliseconds() {
-	printf '%s\n' $((${EPOCHREALTIME/./} / 1000))
-}
-
 # one_of WHAT ACTUAL EXPECTED...
 one_of() {
 	local what=$1 actual=$2 expected
@@ -41,9 +37,9 @@ killed_at_any_point() {
 	# A kill then also falls between the writes of a header.
 	slow_disk 60
 	open_volume --persistent "$NO_READ"
-	start=$(milliseconds)
+	start=${EPOCHREALTIME/./}
 	silent refresh --persistent "$VOLUME" "$NO_READ"
-	took=$(($(milliseconds) - start))
+	took=$(((${EPOCHREALTIME/./} - start) / 1000)) # ms
 	old=0
 	for ((i = 0; i < ROUNDS; i++)); do
 		new=$((1 - old))

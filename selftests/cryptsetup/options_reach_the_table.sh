@@ -4,8 +4,8 @@ DESCRIPTION="open sets the options in each dm-crypt layer of each type of volume
 #
 # The status shows them, and the content is the same. An open without the options afterwards sets none. The options also
 # work, without a message, where open has to load dm-crypt, whose version is unknown before.
-# Requires: root, dmsetup, losetup, null_blk, the patched cryptsetup and the images of its tests; for some cases dm-crypt
-# as a module that nobody uses.
+# Requires: root, dmsetup, losetup, null_blk, the patched cryptsetup and the images of its tests; for some cases
+# dm-crypt as a module that nobody uses.
 # Risks: dm-crypt is unloaded for a moment.
 
 . "$(dirname "$0")/volumes.sh"

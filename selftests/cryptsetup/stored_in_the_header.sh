@@ -4,7 +4,8 @@ DESCRIPTION="--persistent stores the flags in a LUKS2 header, and later opens us
 #
 # By the names that other versions use. --persistent without the flags removes them. Other volumes
 # behave as with other options. An open that has to load dm-crypt, whose version is unknown before, does the same.
-# Requires: root, dmsetup, null_blk, jq, xxd, the patched cryptsetup; for one case dm-crypt as a module that nobody uses.
+# Requires: root, dmsetup, null_blk, jq, xxd, the patched cryptsetup; for one case dm-crypt as a module
+# that nobody uses.
 # Risks: dm-crypt is unloaded for a moment.
 
 . "$(dirname "$0")/volumes.sh"

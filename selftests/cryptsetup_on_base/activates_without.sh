@@ -72,7 +72,8 @@ requires_no_flags
 
 CASES=("given plain no_write" "given luks1 both" "given luks2 no_write" "given luks2-aead both"
 	"given tcrypt-chain both" "given bitlk-xts both"
-	"given plain both loaded --batch-mode" "given luks2 both loaded --batch-mode" "given luks2 both unload" "given tcrypt-chain both unload"
+	"given plain both loaded --batch-mode" "given luks2 both loaded --batch-mode"
+	"given luks2 both unload" "given tcrypt-chain both unload"
 	"stored_only luks2 both" "stored_only luks2-aead both" "stored_only luks2 both unload"
 	others_are_kept "persistent both no_read" "persistent default both" "given_in_reencryption encrypt"
 	"given_in_reencryption decrypt")

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-DESCRIPTION="I/O goes on without an error or wrong data when a table with other flags is loaded, or the key wiped and set"
+DESCRIPTION="I/O has no error and no wrong data when other flags are loaded, or the key is wiped and set"
 #
 # In all modes. A mapping without a valid key does not resume, after the key was wiped and after a new one was refused.
 # The table shows keys only on request, and names those in the keyring.

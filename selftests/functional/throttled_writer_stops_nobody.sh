@@ -14,7 +14,7 @@ MIB=$(awk '/^MemTotal/ { print int($2 / 1024 * 3 / 100) }' /proc/meminfo)
 
 # others_write MODE
 others_write() {
-	local writer other end
+	local writer other
 
 	null_disk size=$((MIB + 1)) irqmode=0
 	crypt throttled aes-xts-plain64 ${FLAGS[$1]}
@@ -25,11 +25,7 @@ others_write() {
 	wait_for_writes $writer
 	dd if=/dev/zero of="$MAPPED" bs=1M "seek=$MIB" count=1 oflag=direct conv=notrunc 2>/dev/null &
 	other=$!
-	end=$((SECONDS + 10))
-	while kill -0 $other 2>/dev/null && [ $SECONDS -lt $end ]; do
-		sleep 0.1
-	done
-	want "the write of the other writer" ended "$(kill -0 $other 2>/dev/null && echo waits || echo ended)"
+	want "the write of the other writer ended" success "$(outcome soon 10 eval "! kill -0 $other")"
 	echo "$(numbers_of "$DEVICE") wbps=max" >"$GROUP/io.max"
 	wait $other
 	want "status of the other writer" 0 $?
