@@ -1,13 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-DESCRIPTION="each read is traced and accounted once, and has its data or an error if a device below splits it"
+DESCRIPTION="each read counts once and has its data or an error, with other devices below or above the mapping"
 #
-# Requires: root, dmsetup, fio, null_blk, the block trace events; for one case scsi_debug.
+# Inline mappings work below dm-linear and snapshots, on top of each other, and on devices that split requests.
+# Requires: root, dmsetup, fio, null_blk; for some cases the block trace events, dm-snapshot, scsi_debug.
 # Risks: one case loads scsi_debug and removes it.
 
 . "$(dirname "$0")/common.sh"
 
 COUNT=$(full_or_quick 64 16)
+IO="--rw=randwrite --bsrange=4k-128k --iodepth=16 --size=$(full_or_quick 16 4)M"
+
+# data_stays MODE [CIPHER]: the data of a mapping of $DEVICE.
+data_stays() {
+	crypt upper "${2:-aes-xts-plain64}" ${FLAGS[$1]}
+	verified_io upper "$MAPPED" $IO
+}
 
 # stat_of DEVICE: print the reads and the sectors that it completed.
 stat_of() { awk '{ print $1, $3 }' "$(block_dir "$1")/stat"; }
@@ -19,6 +27,7 @@ events() { grep -c "block_bio_$1: $(numbers_of "$2" | tr : ,) R" "$INSTANCE/trac
 counted_once() {
 	local before after
 
+	needs_events block/block_bio_queue block/block_bio_complete
 	null_disk size=64 "irqmode=$2"
 	crypt once aes-xts-plain64 ${FLAGS[$1]}
 	! command -v udevadm >/dev/null || udevadm settle
@@ -38,16 +47,14 @@ counted_once() {
 split_by_disk() {
 	null_disk size=64 "irqmode=$2" completion_nsec=10000
 	echo 4 >"$(block_dir "$DEVICE")/queue/max_sectors_kb" || broken "the disk takes any size"
-	crypt split aes-xts-plain64 ${FLAGS[$1]}
-	verified_io split "$MAPPED" --rw=randwrite --bsrange=4k-128k --iodepth=8 --size=4M
+	data_stays "$1"
 }
 
 # split_by_target MODE: at chunks of 4 KiB, in the device mapper.
 split_by_target() {
 	null_disk size=64 completion_nsec=10000
 	below chunks striped 1 8 "$DEVICE" 0
-	crypt split aes-xts-plain64 ${FLAGS[$1]}
-	verified_io split "$MAPPED" --rw=randwrite --bsrange=4k-128k --iodepth=8 --size=4M
+	data_stays "$1"
 }
 
 # part_fails MODE PART: of a read of 64 KiB, 4 KiB at the beginning, in the middle or at the end.
@@ -84,8 +91,7 @@ on_partition() {
 	addpart "$disk" 1 2048 65536 || broken "no partition"
 	defer delpart "$disk" 1
 	DEVICE=${disk}p1
-	crypt part aes-xts-plain64 ${FLAGS[$1]}
-	verified_io part "$MAPPED" --rw=randwrite --bsrange=4k-64k --iodepth=8 --size=4M
+	data_stays "$1"
 }
 
 # checksums_below MODE: the block layer checks the disk's T10 protection information.
@@ -99,19 +105,59 @@ checksums_below() {
 		DEVICE=/dev/${disk##*/}
 	done
 	want "protection information" "T10-DIF-TYPE1-CRC" "$(cat "$(block_dir "$DEVICE")/integrity/format")"
-	crypt checked aes-xts-plain64 ${FLAGS[$1]}
-	verified_io checked "$MAPPED" --rw=randwrite --bsrange=4k-64k --iodepth=8 --size=4M
+	data_stays "$1"
 }
 
-requires fio modes
-needs_events block/block_bio_queue block/block_bio_complete
+# crypt_over_crypt UPPER_MODE/LOWER_MODE CIPHER IRQMODE
+crypt_over_crypt() {
+	null_disk size=64 "irqmode=$3" completion_nsec=10000
+	crypt lower "$2" ${FLAGS[${1#*/}]}
+	DEVICE=$MAPPED
+	data_stays "${1%/*}" "$2"
+}
 
-for mode in "${MODES[@]}"; do
-	CASES+=("counted_once $mode 1" "split_by_disk $mode 2" "split_by_target $mode"
-		"part_fails $mode 0" "part_fails $mode 7" "part_fails $mode 15" "on_partition $mode"
-		"checksums_below $mode")
+# linear_over_crypt MODE IRQMODE: the two halves in exchanged order.
+linear_over_crypt() {
+	local half
+
+	null_disk size=64 "irqmode=$2" completion_nsec=10000
+	crypt lower aes-xts-plain64 ${FLAGS[$1]}
+	half=$(($(sectors_of "$MAPPED") / 2))
+	device linear "0 $half linear $MAPPED $half
+$half $half linear $MAPPED 0"
+	verified_io linear "$DEVICE" $IO
+}
+
+# snapshot_of_crypt MODE: each first write reads and copies through the mapping.
+snapshot_of_crypt() {
+	local origin
+
+	needs_target snapshot
+	null_disk size=64 completion_nsec=10000
+	crypt origin aes-xts-plain64 ${FLAGS[$1]}
+	origin=$MAPPED
+	null_disk size=64 irqmode=1
+	crypt cow aes-xts-plain64 ${FLAGS[$1]}
+	device snapshot "0 $(sectors_of "$origin") snapshot $origin $MAPPED N 16"
+	verified_io snapshot "$DEVICE" $IO
+}
+
+requires fio modes async
+
+for irqmode in 0 1 2; do
+	CASES+=("counted_once both $irqmode" "split_by_disk both $irqmode" "linear_over_crypt both $irqmode"
+		"crypt_over_crypt both/both aes-xts-plain64 $irqmode")
 done
-CASES+=("counted_once both 0" "counted_once both 2" "split_by_disk both 0" "split_by_disk both 1")
+for mode in default no_read no_write; do
+	CASES+=("counted_once $mode 1" "split_by_disk $mode 2"
+		"crypt_over_crypt $mode/both aes-xts-plain64 2" "crypt_over_crypt both/$mode aes-xts-plain64 2")
+done
+for mode in "${MODES[@]}"; do
+	CASES+=("split_by_target $mode" "part_fails $mode 0" "part_fails $mode 7" "part_fails $mode 15"
+		"on_partition $mode" "checksums_below $mode")
+done
+CASES+=("crypt_over_crypt both/both async-xts 2" "snapshot_of_crypt both" "snapshot_of_crypt no_write")
 quick_cases "counted_once both 1" "split_by_disk both 1" "split_by_target default" "part_fails both 7" \
-	"on_partition both" "checksums_below both"
+	"on_partition both" "checksums_below both" "crypt_over_crypt both/both aes-xts-plain64 1" \
+	"linear_over_crypt both 2" "snapshot_of_crypt both"
 run
