@@ -1,10 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-DESCRIPTION="suspend, resume, resize and reencryption keep the flags, and a refresh replaces them"
+DESCRIPTION="suspend, resume, resize and reencryption keep the flags, and a refresh replaces them or fails"
 #
-# Also during a reencryption, and of a mapping of a released cryptsetup.
-# Requires: root, dmsetup, fio, null_blk, dm-delay, jq, xxd, the patched cryptsetup; for one case a released one
-# in /sbin that knows the options.
+# Also during a reencryption, and of a mapping of a released cryptsetup. A refresh that is not possible fails with a
+# message and changes nothing. Actions that do not use the options accept them, as they accept the other performance
+# options: scripts share option lists.
+# Requires: root, dmsetup, fio, null_blk, dm-delay, jq, xxd, the patched cryptsetup and the images of its
+# tests; for one case a released one in /sbin that knows the options.
 # Risks: none.
 
 . "$(dirname "$0")/volumes.sh"
@@ -100,6 +102,51 @@ exchanged_with_released() {
 	active no_read_workqueue
 }
 
+refresh_is_refused() {
+	local table
+
+	volume "$1"
+	open_volume
+	table=$(dmsetup table "$VOLUME")
+	if cs refresh "${OPEN[@]:0:${#OPEN[@]}-1}" "$VOLUME" "$NO_READ" "$NO_WRITE"; then
+		want "exit status" failure success
+	fi
+	want "message" some "${ERRORS:+some}"
+	diag "$ERRORS"
+	want "table" "$table" "$(dmsetup table "$VOLUME")"
+}
+
+# Also with other arguments. The released program asks for a key file first.
+refresh_of_loopaes_is_refused() {
+	local arguments
+
+	refresh_is_refused loopaes
+	for arguments in "" "--type loopaes"; do
+		# The arguments are words.
+		cs refresh $arguments "$VOLUME" "$NO_READ"
+		want "exit status" 1 $?
+		want "messages" "Refresh is not supported for device type LOOPAES" "$SAID"
+	done
+}
+
+refresh_of_what_is_not_open() {
+	cs refresh "$VOLUME-absent" "$NO_READ"
+	want "exit status" 1 $?
+	want "message" some "${ERRORS:+some}"
+	want "mapping" "" "$(dmsetup ls | grep -o "$VOLUME-absent")"
+}
+
+other_actions_take_them() {
+	local shared=("$NO_READ" "$NO_WRITE" --perf-same_cpu_crypt)
+
+	with_flags luks2 default
+	works status "$VOLUME" "${shared[@]}"
+	silent resize "$VOLUME" --size 8192 "${shared[@]}"
+	active ""
+	works luksDump "$DEVICE" "${shared[@]}"
+	silent close "$VOLUME" "${shared[@]}"
+}
+
 # reencrypt OPTION...: of the open volume, with tiny steps.
 reencrypt() {
 	cs reencrypt -q "${FAST_KDF[@]}" --resilience none --hotzone-size 64K --active-name "$VOLUME" "$@"
@@ -163,7 +210,7 @@ encryption_under_way() {
 	want "content" "$before" "$(content)"
 }
 
-requires_cryptsetup flags target:delay jq xxd fio
+requires_cryptsetup flags target:delay jq xxd fio tar xz
 
 for mode in no_read no_write both; do
 	CASES+=("suspend_and_resume luks1 $mode" "suspend_and_resume luks2 $mode" "online_reencryption $mode")
@@ -172,7 +219,10 @@ for type in plain luks1 luks2; do
 	CASES+=("resize $type" "refresh_sets_what_is_given $type")
 done
 CASES+=("refresh_sets_what_is_given luks2-aead" refresh_under_io exchanged_with_released encryption_under_way)
+refused=("refresh_is_refused tcrypt" "refresh_is_refused bitlk-xts" refresh_of_loopaes_is_refused
+	refresh_of_what_is_not_open other_actions_take_them)
+CASES+=("${refused[@]}")
 quick_cases "suspend_and_resume luks2 both" "online_reencryption both" "resize luks1" \
 	"refresh_sets_what_is_given plain" "refresh_sets_what_is_given luks2-aead" \
-	refresh_under_io exchanged_with_released encryption_under_way
+	refresh_under_io exchanged_with_released encryption_under_way "${refused[@]}"
 run

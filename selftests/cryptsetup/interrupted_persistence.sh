@@ -73,7 +73,7 @@ killed_at_any_point() {
 
 # With different flags, and often enough for every order of their steps.
 two_at_once() {
-	local i first second status lost=0 output
+	local i first status lost=0 output
 
 	volume luks2
 	open_volume --persistent "$NO_READ" "$NO_WRITE"
@@ -81,19 +81,14 @@ two_at_once() {
 		refresh_in_background "$NO_READ"
 		first=$PID
 		refresh_in_background "$NO_WRITE"
-		second=$PID
-		for output in "$first $NO_READ" "$second $NO_WRITE"; do
+		for output in "$first $NO_READ" "$PID $NO_WRITE"; do
 			wait "${output% *}"
 			status=$?
 			output=$WORK/said.${output#* }
 			[ "$status" -lt 128 ] || want "exit status" "no crash" "$status"
-			if [ "$status" -ne 0 ]; then
-				want "message of the one that failed" some "$([ -s "$output" ] && echo some)"
-			fi
-			if [ -s "$output" ]; then
-				lost=$((lost + 1))
-				cat "$output" >>"$WORK/messages"
-			fi
+			[ "$status" -eq 0 ] || want "message of the one that failed" some "$([ -s "$output" ] && echo some)"
+			[ ! -s "$output" ] || lost=$((lost + 1))
+			cat "$output" >>"$WORK/messages"
 		done
 		want "header" "valid valid" "$(validity "$DEVICE")"
 		one_of "flags" "$(stored "$DEVICE")" no-read-workqueue no-write-workqueue
@@ -103,8 +98,7 @@ two_at_once() {
 		silent refresh --persistent "$VOLUME" "$NO_READ" "$NO_WRITE"
 		want "flags" "${STORED[both]}" "$(stored "$DEVICE")"
 	done
-	diag "$lost of $((2 * i)) got a message:"
-	[ ! -e "$WORK/messages" ] || diag "$(sort "$WORK/messages" | uniq -c)"
+	diag "$lost of $((2 * i)) got a message:" "$(sort "$WORK/messages" | uniq -c)"
 }
 
 # printed_not_stored: open and refresh print that the flags are not stored.
