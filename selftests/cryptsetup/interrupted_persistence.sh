@@ -170,8 +170,6 @@ no_room_in_the_header() {
 	printed_not_stored
 	active "${FLAGS[both]}" discards same_cpu_crypt submit_from_crypt_cpus
 	want "header" "$before" "$(header)"
-	want "copies" "valid valid" "$(validity "$DEVICE")"
-	want "flags" no-read-workqueue "$(stored "$DEVICE")"
 	close_volume
 	silent open "${OPEN[@]}" "$VOLUME"
 	active no_read_workqueue
