@@ -69,11 +69,6 @@ silent() { works "$@" && want "messages of cryptsetup $*" "" "$SAID"; }
 # setup ARGUMENT...: a step before the test.
 setup() { cs "$@" || broken "cryptsetup $* failed: $SAID"; }
 
-loop_device() {
-	DEVICE=$(losetup --find --show "$1") || broken "no loop device for $1"
-	defer losetup -d "$DEVICE"
-}
-
 # image ARCHIVE FILE...: volumes made by other programs. Sets $DEVICE to the last one.
 image() {
 	local archive=$1
@@ -83,7 +78,8 @@ image() {
 	tar -xJSf "$CRYPTSETUP_TESTS/$archive.tar.xz" -C "$WORK" --no-same-owner "${@/#/$archive/}" ||
 		broken "cannot unpack $* of $archive.tar.xz"
 	defer rm -rf "${WORK:?}/$archive"
-	loop_device "$WORK/$archive/${!#}"
+	DEVICE=$(losetup --find --show "$WORK/$archive/${!#}") || broken "no loop device for ${!#}"
+	defer losetup -d "$DEVICE"
 }
 
 # slow_disk MS: every write to $DEVICE takes so long from now on.
@@ -207,12 +203,5 @@ header() { dd if="${1:-$DEVICE}" bs=1M count=4 iflag=direct status=none | sha256
 warned() {
 	want "messages" "WARNING: Device $VOLUME was activated without the requested workqueue options; the kernel refused \
 them.${1:+$'\n'Device activated but cannot make all flags persistent.}" "$SAID"
-	want "messages at standard error" "$SAID" "$ERRORS"
-}
-
-# printed_refusal: libcryptsetup says that the options of a refresh may not be supported.
-printed_refusal() {
-	want "message" "Requested dm-crypt performance options may not be supported." \
-		"$(grep -v -e '^device-mapper:' -e '^Failed to reload device' <<<"$SAID")"
 	want "messages at standard error" "$SAID" "$ERRORS"
 }
