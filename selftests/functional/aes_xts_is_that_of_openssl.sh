@@ -3,8 +3,9 @@
 DESCRIPTION="dm-crypt encrypts aes-xts as OpenSSL does, for all sector sizes, IVs and key lengths"
 #
 # Another implementation of the kernel reads the same data. Requests lie across pages, and IVs go
-# beyond 32 bits. After "key set" the data is encrypted with the new key.
-# Requires: root, dmsetup, null_blk, libcrypto of OpenSSL 3, keyctl.
+# beyond 32 bits. After "key set" the data is encrypted with the new key. A table that names a driver of the crypto API
+# gets this one: a mapping holds a reference to its driver.
+# Requires: root, dmsetup, null_blk, cryptd, libcrypto of OpenSSL 3, keyctl.
 # Risks: none.
 
 . "$(dirname "$0")/common.sh"
@@ -82,7 +83,24 @@ new_key_is_used() {
 	done
 }
 
-requires cmp keyctl python3 rev modes
+# references DRIVER: print how many /proc/crypto shows.
+references() {
+	awk -F ' *: ' -v wanted="$1" '$1 == "driver" { found = $2 == wanted } found && $1 == "refcnt" { print $2 }' \
+		/proc/crypto | tail -n 1
+}
+
+# mapping_holds DRIVER IV
+mapping_holds() {
+	local held
+
+	null_disk size=1
+	crypt named "capi:$1-$2"
+	held=$(references "$1")
+	undo_last
+	want "references that the mapping held" 1 "$((${held:-0} - $(references "$1")))"
+}
+
+requires cmp keyctl python3 rev modes async # loads the best drivers
 python3 -c 'import ctypes; ctypes.CDLL("libcrypto.so.3")' 2>/dev/null || skip "needs libcrypto.so.3"
 random_data $BYTES
 
@@ -99,8 +117,15 @@ for iv in plain plain64; do
 		done
 	done
 done
+named=()
+for driver in "$(sync_driver "xts(aes)")" "xts(ecb(aes-lib))" "xts(ecb(aes-generic))"; do
+	! takes "capi:$driver-plain64" || named+=("mapping_holds $driver plain64" "mapping_holds $driver plain")
+done
+driver=${CIPHERS[async-xts]#capi:}
+named+=("mapping_holds ${driver%-plain64} plain64") # last: the kernel prefers cryptd from now on
 CASES+=("as_openssl 32 plain64 512 0 default" "as_openssl 64 plain64 512 0 default"
-	"new_key_is_used default" "new_key_is_used both")
+	"new_key_is_used default" "new_key_is_used both" "${named[@]}")
 quick_cases "as_openssl 64 plain 512 0 both" "as_openssl 64 plain64 512 0 both" \
-	"as_openssl 64 plain64 4096 1 both" "as_openssl 32 plain64 1024 0 default" "new_key_is_used both"
+	"as_openssl 64 plain64 4096 1 both" "as_openssl 32 plain64 1024 0 default" "new_key_is_used both" \
+	"${named[@]}"
 run

@@ -47,7 +47,6 @@ OF_SECTORS = (
     "data_same_in_all_modes",
     "flags_and_keys_change_under_io",
     "keys_leave_memory",
-    "named_driver_is_used",
     "reads_go_on_in_kcryptd",
     "units_same_in_one_call",
 )
