@@ -45,34 +45,30 @@ replaced_by_errors() {
 	done
 }
 
-# killed_and_removed CIPHER: the last completions race with the removal.
-killed_and_removed() {
-	crypt killed "$1" ${FLAGS[both]}
-	start_load
-	kill -KILL $LOAD
-	wait $LOAD 2>/dev/null
-	undo_last
-	want "mapping that still exists" "" "$(dmsetup ls | grep -wF "$NAME-killed")"
-}
-
+# removed_again_and_again CIPHER [COMMAND]: the last completions race with the removal, and with the command.
 removed_again_and_again() {
 	local round
 
 	for ((round = 0; round < ROUNDS; round++)); do
-		killed_and_removed "$1"
+		crypt killed "$1" ${FLAGS[both]}
+		start_load
+		kill -KILL $LOAD
+		wait $LOAD 2>/dev/null
+		undo_last
+		want "mapping that still exists" "" "$(dmsetup ls | grep -wF "$NAME-killed")"
+		${2:-:}
 	done
 }
 
-module_unloaded_after_load() {
-	local round
+reload_module() {
+	want "rmmod" "" "$(rmmod dm_crypt 2>&1)"
+	modprobe dm-crypt || broken "dm-crypt does not load again"
+}
 
+module_unloaded_after_load() {
 	[ -e /sys/module/dm_crypt/refcnt ] || skip "dm-crypt is built in"
 	[ "$(cat /sys/module/dm_crypt/refcnt)" -eq 0 ] || skip "dm-crypt is in use"
-	for ((round = 0; round < ROUNDS; round++)); do
-		killed_and_removed async-xts
-		want "rmmod" "" "$(rmmod dm_crypt 2>&1)"
-		modprobe dm-crypt || broken "dm-crypt does not load again"
-	done
+	removed_again_and_again async-xts reload_module
 }
 
 requires fio modes async
