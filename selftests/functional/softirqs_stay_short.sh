@@ -4,7 +4,7 @@ DESCRIPTION="inline decryption keeps no CPU in softirq for long, however much co
 #
 # With 32 reads of 1 MiB and a slow cipher the longest softirq is at most 10 ms longer than without the
 # flag, and softirqs take less than 45 of any 50 ms on a CPU.
-# Requires: root, dmsetup, fio, null_blk, trace events of irq, serpent.
+# Requires: root, dmsetup, fio, null_blk, trace events of irq and sched, serpent.
 # Risks: none.
 
 . "$(dirname "$0")/common.sh"
@@ -15,22 +15,29 @@ TRIES=6                  # the shortest counts: a busy host only lengthens them
 
 # longest: print the longest softirq, in us, and the most that softirqs took of a WINDOW on one CPU.
 longest() {
-	awk -v window=$WINDOW '{
-		match($0, /\[[0-9]+\]/)
-		cpu = substr($0, RSTART, RLENGTH)
+	awk -v window=$WINDOW 'match($0, /[0-9]+ +\[[0-9]+\]/) {
+		split(substr($0, RSTART, RLENGTH), where, " +")
+		cpu = where[2]
 	}
-	match($0, /[0-9]+\.[0-9]+: softirq_(entry|exit): /) {
+	match($0, /[0-9]+\.[0-9]+: (softirq_entry|softirq_exit|sched_switch): /) {
 		split(substr($0, RSTART, RLENGTH), word, ": ")
 		now = word[1] * 1000000
 		if (word[2] == "softirq_entry") {
 			entry[cpu] = now
-		} else if (cpu in entry) {
+			task[cpu] = where[1]
+		} else if (!(cpu in entry)) {
+			next
+		} else if (word[2] == "sched_switch") {
+			# PREEMPT_RT preempts softirqs: the time of other tasks does not count.
+			if ($0 ~ "prev_pid=" task[cpu] " ")
+				left[cpu] = now
+			else if ($0 ~ "next_pid=" task[cpu] " ")
+				entry[cpu] += now - left[cpu]
+		} else {
 			took = now - entry[cpu]
 			delete entry[cpu]
-			if (took > most)
-				most = took
-			last[cpu]++
-			end[cpu, last[cpu]] = now
+			most = took > most ? took : most
+			end[cpu, ++last[cpu]] = now
 			length_of[cpu, last[cpu]] = took
 			sum[cpu] += took
 			while (end[cpu, first[cpu] + 1] < now - window)
@@ -72,7 +79,7 @@ softirqs_are_short() {
 }
 
 requires fio flags
-needs_events irq/softirq_entry irq/softirq_exit
+needs_events irq/softirq_entry irq/softirq_exit sched/sched_switch
 
 CASES=("softirqs_are_short no_read 1" "softirqs_are_short no_read 2")
 run
