@@ -11,7 +11,7 @@ DESCRIPTION="inline decryption keeps no CPU in softirq for long, however much co
 
 LIMIT=10000              # us, of one, above what the kernel takes without the flag
 WINDOW=50000 SHARE=45000 # us, of all
-TRIES=6                  # the shortest counts: a busy host only lengthens them
+TRIES=6                  # of which two count: a busy host only lengthens softirqs
 
 # longest: print the longest softirq, in us, and the most that softirqs took of a WINDOW on one CPU.
 longest() {
@@ -22,20 +22,19 @@ longest() {
 	match($0, /[0-9]+\.[0-9]+: (softirq_entry|softirq_exit|sched_switch): /) {
 		split(substr($0, RSTART, RLENGTH), word, ": ")
 		now = word[1] * 1000000
+		task = cpu where[1]
 		if (word[2] == "softirq_entry") {
-			entry[cpu] = now
-			task[cpu] = where[1]
-		} else if (!(cpu in entry)) {
-			next
+			entry[task] = now
 		} else if (word[2] == "sched_switch") {
 			# PREEMPT_RT preempts softirqs: the time of other tasks does not count.
-			if ($0 ~ "prev_pid=" task[cpu] " ")
-				left[cpu] = now
-			else if ($0 ~ "next_pid=" task[cpu] " ")
-				entry[cpu] += now - left[cpu]
-		} else {
-			took = now - entry[cpu]
-			delete entry[cpu]
+			match($0, /next_pid=[0-9]+/)
+			left[task] = now
+			task = cpu substr($0, RSTART + 9, RLENGTH - 9)
+			if (task in entry)
+				entry[task] += now - left[task]
+		} else if (task in entry) {
+			took = now - entry[task]
+			delete entry[task]
 			most = took > most ? took : most
 			end[cpu, ++last[cpu]] = now
 			length_of[cpu, last[cpu]] = took
@@ -63,19 +62,20 @@ read_through() {
 
 # softirqs_are_short MODE IRQMODE
 softirqs_are_short() {
-	local try now share default limit
+	local try now share limit=$WINDOW short=0
 
 	null_disk size=32 "irqmode=$2" completion_nsec=10000
 	crypt default serpent-xts-plain64
-	default=$MAPPED
-	crypt slow serpent-xts-plain64 ${FLAGS[$1]}
 	for ((try = 0; try < TRIES; try++)); do
-		read_through "$default"
-		[ -n "$limit" ] && [ "$limit" -lt $((LIMIT + now)) ] || limit=$((LIMIT + now))
 		read_through "$MAPPED"
-		[ "$now" -ge "$limit" ] || [ "$share" -ge $SHARE ] || return 0
+		limit=$((now + LIMIT < limit ? now + LIMIT : limit))
 	done
-	fail "each time softirqs took long"
+	crypt slow serpent-xts-plain64 ${FLAGS[$1]}
+	for ((try = 0; try < TRIES && short < 2; try++)); do
+		read_through "$MAPPED"
+		[ "$now" -ge $limit ] || [ "$share" -ge $SHARE ] || short=$((short + 1))
+	done
+	want "times with short softirqs" 2 $short
 }
 
 requires fio flags
