@@ -100,6 +100,10 @@ exchanged_with_released() {
 	want "flags that the released program shows" no-read-workqueue "$(dumped "$DEVICE" "$RELEASED")"
 	CRYPTSETUP=$RELEASED silent open "${OPEN[@]}" "$VOLUME"
 	active no_read_workqueue
+	CRYPTSETUP=$RELEASED silent refresh --persistent "$VOLUME" "$NO_WRITE"
+	close_volume
+	silent open "${OPEN[@]}" "$VOLUME"
+	active no_write_workqueue
 }
 
 refresh_is_refused() {

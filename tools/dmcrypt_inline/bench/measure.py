@@ -13,7 +13,7 @@ from pathlib import Path
 from ..common.paths import TOOLS, build_dir
 from ..common.progress import say
 from ..guests.environment import environment, write_environment
-from ..guests.guest import run_guest
+from ..guests.guest import COUNTED, run_guest
 from ..guests.machine import Machine
 from ..guests.runs import new_run
 from . import inguest
@@ -22,7 +22,8 @@ from .plans import Plan
 
 JOBS = TOOLS / "fio"
 STAGE, RESULTS = "bench", "results.json"  # the name of the runs, and a file in the directory of each
-LIMIT = 12 * 3600.0  # seconds, against a guest that hangs: the longest plan takes an hour, four with ACCEL=icount
+LIMIT = 900.0  # seconds for a boot and for each round, against a guest that hangs; a round takes four minutes
+SLOWER = {COUNTED: 4.0}  # by how much the limit grows where the guest's seconds are longer than the host's
 DISKS = {NVME: "nvme", VIRTIO: "virtio-blk-pci"}  # QEMU's names of the emulated disks
 
 
@@ -53,7 +54,7 @@ def measure(machine: Machine, plan: Plan, name: str) -> Path:
             name="bench",
             out=out / "guest",
             accel=accel,
-            timeout=LIMIT,
+            timeout=LIMIT * (plan.rounds + 1) * SLOWER.get(accel, 1.0),
             inputs={
                 "inguest.py": Path(inguest.__file__),
                 "order.json": order,

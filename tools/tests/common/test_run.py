@@ -1,4 +1,3 @@
-import os
 import shlex
 import signal
 import subprocess
