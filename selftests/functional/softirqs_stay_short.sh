@@ -9,7 +9,7 @@ DESCRIPTION="inline decryption keeps no CPU in softirq for long, however much co
 
 . "$(dirname "$0")/common.sh"
 
-LIMIT=10000              # us, of one, above what the kernel takes without the flag
+LIMIT=10000              # us, of one, above the shortest of all times without the flag
 WINDOW=50000 SHARE=45000 # us, of all
 TRIES=6                  # of which two count: a busy host only lengthens softirqs
 
@@ -51,9 +51,9 @@ longest() {
 	END { printf "%d %d\n", most, share }' "$INSTANCE/trace"
 }
 
-# read_through MAPPING: large reads, all at once. Sets $now and $share to what `longest` prints.
+# read_through: large reads of $MAPPED, all at once. Sets $now and $share to what `longest` prints.
 read_through() {
-	traced fio --name=slow --filename="$1" --direct=1 --ioengine=libaio --rw=read --bs=1M \
+	traced fio --name=slow --filename="$MAPPED" --direct=1 --ioengine=libaio --rw=read --bs=1M \
 		--iodepth=32 --iodepth_batch=32 --size=32M >/dev/null 2>&1 || broken "fio failed"
 	read -r now share <<<"$(longest)"
 	diag "longest softirq: $now us; most of $WINDOW us: $share us"
@@ -67,12 +67,12 @@ softirqs_are_short() {
 	null_disk size=32 "irqmode=$2" completion_nsec=10000
 	crypt default serpent-xts-plain64
 	for ((try = 0; try < TRIES; try++)); do
-		read_through "$MAPPED"
+		read_through
 		limit=$((now + LIMIT < limit ? now + LIMIT : limit))
 	done
 	crypt slow serpent-xts-plain64 ${FLAGS[$1]}
 	for ((try = 0; try < TRIES && short < 2; try++)); do
-		read_through "$MAPPED"
+		read_through
 		[ "$now" -ge $limit ] || [ "$share" -ge $SHARE ] || short=$((short + 1))
 	done
 	want "times with short softirqs" 2 $short

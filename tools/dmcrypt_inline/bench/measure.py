@@ -22,7 +22,9 @@ from .plans import Plan
 
 JOBS = TOOLS / "fio"
 STAGE, RESULTS = "bench", "results.json"  # the name of the runs, and a file in the directory of each
-LIMIT = 900.0  # seconds for a boot and for each round, against a guest that hangs; a round takes four minutes
+BOOT = 900.0  # seconds, at most, for a boot and for the start of Python
+FIO = 30.0  # seconds, at most, of a run of fio besides its samples; two are usual
+GROUPS = 6  # of jobs in a job file, at most
 SLOWER = {COUNTED: 4.0}  # by how much the limit grows where the guest's seconds are longer than the host's
 DISKS = {NVME: "nvme", VIRTIO: "virtio-blk-pci"}  # QEMU's names of the emulated disks
 
@@ -45,6 +47,7 @@ def measure(machine: Machine, plan: Plan, name: str) -> Path:
         "optional": [each for each in variants if each not in ("base", "series")],  # may lack modes
     }
     order.write_text(json.dumps(content))
+    limit = plan.rounds * sum(len(of) * (GROUPS * part.seconds + FIO) for part, of in zip(plan.parts, runs))
     say(f"measuring {name} on Linux {kernel.release} ({kernel.flavour}, {accel}): {', '.join(variants)}")
     say(f"console: {out / 'guest' / 'console.log'}")
     with emulated_disks(out) as arguments:
@@ -54,7 +57,7 @@ def measure(machine: Machine, plan: Plan, name: str) -> Path:
             name="bench",
             out=out / "guest",
             accel=accel,
-            timeout=LIMIT * (plan.rounds + 1) * SLOWER.get(accel, 1.0),
+            timeout=limit * SLOWER.get(accel, 1.0) + BOOT,
             inputs={
                 "inguest.py": Path(inguest.__file__),
                 "order.json": order,
