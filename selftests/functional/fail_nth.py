@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""fail_nth.py MAPPING TABLE|read: let each allocation of each operation on a mapping fail once, or those of a read.
+"""fail_nth.py MAPPING TABLE|read [MODE]: let each allocation of each operation on a mapping fail once.
+
+With "read" those of a read only, in the modes "atomic" and "zoned" those of an atomic write or of a write to a zone.
 
 Prints how many allocations an operation has, and how many of them it needs. Ends with an error when an operation
 says that it succeeded and the data are wrong.
 """
 
+import fcntl
 import mmap
 import os
+import struct
 import sys
 from pathlib import Path
 
@@ -15,6 +19,10 @@ from device_mapper import Mapping
 
 LENGTH = 65536
 MOST = 5000  # allocations of one operation
+SWEEPS = 5  # over the allocations of writes that must not be split: their number varies
+RWF_ATOMIC = 0x40  # include/uapi/linux/fs.h
+ZONE = 2048  # sectors of a zone of tagged_disk.c
+BLKREPORTZONE, BLKRESETZONE = 0xC0101282, 0x40101283  # include/uapi/linux/blkzoned.h
 
 
 def workers():
@@ -23,7 +31,7 @@ def workers():
     return [comm.parts[2] for comm in Path("/proc").glob("[0-9]*/comm") if comm.read_text().startswith(names)]
 
 
-def fail_each(what, operation, before=None, after_success=None, tasks=lambda: ["thread-self"]):
+def fail_each(what, operation, before=None, after_success=None, *, after_failure=None, tasks=lambda: ["thread-self"]):
     """Let each allocation of an operation fail once, and count how often the operation fails.
 
     `tasks` returns the tasks whose allocations fail: their first ones, then their second ones, and so on.
@@ -46,8 +54,9 @@ def fail_each(what, operation, before=None, after_success=None, tasks=lambda: ["
             os.close(file)
         if left and failed:
             sys.exit(f"{what} fails without a failing allocation")
-        if after_success and not failed:
-            after_success()
+        after = after_failure if failed else after_success
+        if after:
+            after()
         if left:
             print(f"{what}: {number - 1} allocations, {needed} of them needed", flush=True)
             return needed
@@ -55,9 +64,48 @@ def fail_each(what, operation, before=None, after_success=None, tasks=lambda: ["
     sys.exit(f"{what} has more than {MOST} allocations")
 
 
-def main(name, table):
+def fail_whole(disk, mode):
+    """Let each allocation of an atomic write, or of a write to a zone, fail once.
+
+    Ends with an error when a part of a failed write is on the disk.
+    """
+    data, memory = os.urandom(LENGTH), mmap.mmap(-1, LENGTH)
+
+    def write(written=data):
+        memory[:] = written
+        if os.pwritev(disk, [memory], 0, RWF_ATOMIC if mode == "atomic" else 0) != LENGTH:
+            sys.exit("a write was split")
+
+    def holds(expected):
+        os.preadv(disk, [memory], 0)
+        if memory[:] != expected:
+            sys.exit("the data are wrong")
+
+    def begin():
+        if mode == "zoned":
+            fcntl.ioctl(disk, BLKRESETZONE, struct.pack("=QQ", 0, ZONE))
+        else:
+            write(bytes(LENGTH))
+
+    def unchanged():
+        if mode == "atomic":
+            holds(bytes(LENGTH))
+            return
+        report = bytearray(struct.pack("=QII64x", 0, 1, 0))
+        fcntl.ioctl(disk, BLKREPORTZONE, report)
+        if struct.unpack_from("=3Q", report, 16)[2]:
+            sys.exit("a part of a write is in the zone")
+
+    for _ in range(SWEEPS):
+        fail_each(f"write ({mode})", write, begin, lambda: holds(data), after_failure=unchanged)
+
+
+def main(name, table, mode=""):
     mapping = Mapping(name)
     disk = os.open(f"/dev/mapper/{name}", os.O_RDWR | os.O_DIRECT)
+    if mode in ("atomic", "zoned"):
+        fail_whole(disk, mode)
+        return
     data, memory = os.urandom(LENGTH), mmap.mmap(-1, LENGTH)
 
     def write():
