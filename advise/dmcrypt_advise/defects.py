@@ -1,6 +1,6 @@
 """The known defects of defects.toml, and the documents made from them.
 
-python3 -m dmcrypt_advise.defects REPOSITORY writes docs/defects.md and the table between the markers in README.md.
+python3 -m dmcrypt_advise.defects REPOSITORY writes what stands between the markers in docs/defects.md and README.md.
 """
 
 import re
@@ -13,28 +13,10 @@ from typing import Any
 
 DATA = Path(__file__).with_name("defects.toml")
 FLAG_NAMES = {"read": "no_read_workqueue", "write": "no_write_workqueue"}
-DOCUMENT, README = Path("docs", "defects.md"), Path("README.md")
 BEGIN, END = "<!-- defects -->", "<!-- end -->"
 README_GROUPS = 2
 SUBJECT = re.compile(r"^Subject: \[PATCH\] (.*(?:\n .*)*)", re.MULTILINE)
 Version = tuple[int, ...]
-
-INTRODUCTION = """\
-# Known defects of dm-crypt's inline mode
-
-<!-- Generated from advise/dmcrypt_advise/defects.toml: do not edit. -->
-
-Each entry names the symptom, the affected volumes, the affected kernels and the fix. Unless an entry says otherwise,
-the defect was reproduced in virtual machines. The first affected version is known from code review. Distributions add
-fixes without changing the version number: look for the title of the fix or the CVE in their changelog. The fixes of
-this project are patches in `queues/`; README.md says how to apply them.
-
-Until a fixed kernel runs, do not use a flag that an entry names, except for the defects under "Delays":
-`dmcrypt-advise --undo NAME` removes both flags and keeps all other options. A stable series without a named fix stays
-affected. Two of the messages can be found in the kernel's log; no output proves nothing:
-
-    sudo journalctl -k | grep -A 20 'scheduling while atomic\\|sleeping function' | grep -w dm_crypt
-"""
 
 
 @dataclass(frozen=True)
@@ -120,8 +102,8 @@ def patch_places(repository: Path) -> dict[str, list[str]]:
 
 
 def document(repository: Path) -> str:
-    """The text of docs/defects.md."""
-    lines, group, places = [INTRODUCTION], "", patch_places(repository)
+    """The list for docs/defects.md."""
+    lines, group, places = list[str](), "", patch_places(repository)
     for defect in KNOWN_DEFECTS:
         if defect.group != group:
             group = defect.group
@@ -148,10 +130,11 @@ def readme_table(repository: Path) -> str:
 
 def generated_files(repository: Path) -> dict[Path, str]:
     """The generated files of the repository with the contents that they should have."""
-    readme = (repository / README).read_text()
-    between = re.compile(f"(?<={BEGIN}\n).*?(?={END})", re.DOTALL)
-    with_table = between.sub(lambda _: f"\n{readme_table(repository)}\n", readme)
-    return {repository / DOCUMENT: document(repository), repository / README: with_table}
+    found = {}
+    for name, part in {"docs/defects.md": document, "README.md": readme_table}.items():
+        before, after = (repository / name).read_text().split(f"{BEGIN}\n")
+        found[repository / name] = f"{before}{BEGIN}\n\n{part(repository)}\n{END}{after.partition(END)[2]}"
+    return found
 
 
 def _cells(defect: Defect) -> tuple[str, str, str, str]:
