@@ -5,11 +5,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from .errors import UserError
-from .progress import say
+from .progress import say, step
 
 REPO = Path(__file__).resolve().parents[3]
 TOOLS = REPO / "tools"
@@ -112,14 +112,17 @@ def locked(path: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_UN)  # also for programs that another thread has started meanwhile
 
 
-def publish(final: Path, make: Callable[[Path], None], need: int, what: str) -> Path:
-    """Create the directory `final` atomically, and return it.
+def publish(final: Path, make: Callable[[Path], None], need: int, what: str, log: Path | None = None) -> Path:
+    """Create the directory `final` atomically, unless it exists, and return it.
 
     `make` fills a temporary sibling, which is then renamed; an interrupted run
     leaves only that sibling, which the next run removes. `need` is in bytes.
+    `what` names the work; with the `log` of a long one, the terminal shows it.
     Raises UserError when the disk is too small, and whatever `make` raises.
     """
-    with locked(final):
+    if final.exists():
+        return final
+    with step(what, log) if log else nullcontext(), locked(final):
         if final.exists():
             return final
         prefix = f".{final.name}.part-"

@@ -7,7 +7,6 @@ from pathlib import Path
 from ..common.errors import UserError
 from ..common.host import KEYRING, ensure_packages
 from ..common.paths import BUILD, GIB, publish, use_entry
-from ..common.progress import step
 from ..common.run import run
 from ..trees.archive import uris_of
 
@@ -48,6 +47,4 @@ def foreign_root(machine: str, scripts: Path) -> Path:
             (part / "guest" / name).write_text(text)
             (part / "guest" / name).chmod(0o755)
 
-    with step(f"unpacking Debian's packages for {machine}", log):
-        publish(final, make, GIB, f"the root for {machine}")
-    return final
+    return publish(final, make, GIB, f"unpacking Debian's packages for {machine}", log)

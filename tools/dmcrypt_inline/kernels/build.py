@@ -211,9 +211,8 @@ def prepare_kernel(tree: Tree, flavour: str, commit: str = "") -> Prepared:
     if edited:
         place = build_dir(tree.target.name) / f"edited-{flavour}"
         source = place / "source"
-    elif not source.exists():
-        with step("copying the sources for kernel builds", log):
-            publish(source, write_source, SOURCE_TREE, "the kernel's sources")
+    else:
+        publish(source, write_source, SOURCE_TREE, "copying the sources for kernel builds", log)
     prepared = Prepared(source, place / "objects", key, arch)
     if is_complete(prepared.objects, key):
         return prepared  # without the lock: a build of the kernel itself may hold it for minutes

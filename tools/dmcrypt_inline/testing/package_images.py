@@ -10,7 +10,6 @@ from pathlib import Path
 from ..common.errors import UserError
 from ..common.host import KEYRING
 from ..common.paths import GIB, TOOLS, publish, use_entry
-from ..common.progress import step
 from ..common.run import run
 from ..trees.archive import uris_of
 
@@ -76,10 +75,7 @@ def make_disks(name: str, log: Path) -> Path:
         raise UserError("make package-test needs root: it makes its disks with debootstrap and chroot")
     identity = repr((system, COMMON, sorted(FILES.items()), MASKED, PASSPHRASE)).encode()
     final = use_entry("images", f"{name}-{hashlib.sha256(identity).hexdigest()[:16]}")
-    if not final.exists():
-        with step(f"making the disks of {name}", log):
-            publish(final, lambda part: _make(system, part, log), NEED, f"the disks of {name}")
-    return final
+    return publish(final, lambda part: _make(system, part, log), NEED, f"making the disks of {name}", log)
 
 
 def _make(system: DebianSystem, part: Path, log: Path) -> None:

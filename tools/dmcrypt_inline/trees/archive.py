@@ -10,7 +10,7 @@ from pathlib import Path
 from ..common.errors import UserError
 from ..common.host import KEYRING, install_packages
 from ..common.paths import cache_dir, publish, use_entry
-from ..common.progress import say, step
+from ..common.progress import say
 from ..common.run import CommandError, run
 from .targets import Target
 
@@ -98,10 +98,7 @@ def _download(target: Target, version: str, log: Path) -> Path:
     def make(part: Path) -> None:
         _apt_get(target, [*_download_words(target), *only, exact], part, log)
 
-    if not final.exists():
-        with step(f"downloading {name} {version}", log):
-            publish(final, make, DOWNLOAD, f"the package {name}")
-    return final
+    return publish(final, make, DOWNLOAD, f"downloading {name} {version}", log)
 
 
 def _newest(target: Target, log: Path) -> str:

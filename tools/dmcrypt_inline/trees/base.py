@@ -9,7 +9,6 @@ from pathlib import Path
 from ..common.errors import UserError
 from ..common.gitrepo import git, resolve
 from ..common.paths import SOURCE_TREE, log_dir, publish, use_entry
-from ..common.progress import step
 from ..common.run import run
 from .archive import package_file, version_of
 from .targets import Target
@@ -126,9 +125,7 @@ def _made(target: Target, final: Path, make: Callable[[Path], None], origin: str
                     f"  give {target.variable}= a git tree with the tag {target.tag}"
                 )
 
-    if not final.exists():
-        with step(f"taking the base from {origin}", log):
-            publish(final, make_and_verify, SOURCE_TREE, "the base tree")
+    publish(final, make_and_verify, SOURCE_TREE, f"taking the base from {origin}", log)
     commit = git(final, "rev-parse", "refs/tags/base^{commit}", log=log).output.strip()
     return BaseTree(target, final, commit, origin)
 

@@ -86,7 +86,7 @@ def apply_series(target: Target, base: BaseTree) -> Tree:
     path = build_dir(target.name) / "tree"
     hashed = queue_hash(patches)
     key = tree_key(base, hashed)
-    publish(path, lambda part: _clone(base, part, log), GIB // 2, "the tree")
+    publish(path, lambda part: _clone(base, part, log), GIB // 2, "checking out the base", log)
     with locked(path):
         if not is_complete(path / ".git", key):
             _set_aside(path, log)
@@ -151,15 +151,14 @@ def is_in(path: Path, commit: str, later: str, log: Path) -> bool:
 
 def _clone(base: BaseTree, part: Path, log: Path) -> None:
     """Hard links where the cache is on the same disk: no second copy, yet the cache may be deleted."""
-    with step("checking out the base", log):
-        words = ("clone", "-q", "--template=", "--no-checkout", "--branch", "base-tree")
-        git(part, *words, base.repo, part, log=log, timeout=900)
-        git(part, "remote", "remove", "origin", log=log)
-        git(part, "config", "gc.auto", "0", log=log)
-        if base.target.is_kernel:
-            git(part, "sparse-checkout", "set", "--no-cone", *CHECKED_OUT, log=log)
-        git(part, "checkout", "-q", "-b", BRANCH, log=log)
-        mark_made(part, log)
+    words = ("clone", "-q", "--template=", "--no-checkout", "--branch", "base-tree")
+    git(part, *words, base.repo, part, log=log, timeout=900)
+    git(part, "remote", "remove", "origin", log=log)
+    git(part, "config", "gc.auto", "0", log=log)
+    if base.target.is_kernel:
+        git(part, "sparse-checkout", "set", "--no-cone", *CHECKED_OUT, log=log)
+    git(part, "checkout", "-q", "-b", BRANCH, log=log)
+    mark_made(part, log)
 
 
 def _check_out_all(path: Path, log: Path) -> None:
