@@ -74,6 +74,7 @@ root: 0 8 crypt aes-xts-plain64 {"0" * 128} 0 259:0 8 2 {READ} {WRITE}
         # unknown
         ("quiet", "", "", None, set()),
         ("quiet", BOTH, "", SYSTEMD, {READ, WRITE}),
+        ("quiet", "discard, no-read-workqueue", "", SYSTEMD, {DISCARD}),  # the field ends at the space
     ],
 )
 def test_only_the_places_that_the_opener_reads_count(
@@ -121,10 +122,6 @@ def test_options_that_nobody_reads_are_named(opener: opening.Opener, words: str,
 def test_where_the_initramfs_is(tmp_path: Path, place: str) -> None:
     system = load(f"==> cpio {place} etc/crypttab <==\nroot x\n", tmp_path)
     assert find_initramfs(system, "6.12.1") == (place, {"etc/crypttab": "root x\n"})
-
-
-def test_options_behind_a_space_do_not_count(tmp_path: Path) -> None:
-    assert found(tmp_path, "quiet", "discard, no-read-workqueue").stored.next_boot == {DISCARD}
 
 
 def test_a_disk_with_a_slash_in_its_name(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 from dmcrypt_inline.bench.inguest import DISKS, MODES, SERIAL, SIZE
 from dmcrypt_inline.bench.measure import JOBS, emulated_disks
 from dmcrypt_inline.bench.plans import PLANS, W1
-from dmcrypt_inline.commands import cli
 
 
 @pytest.mark.parametrize("path", sorted(JOBS.glob("*.fio")), ids=lambda path: str(path.name))
@@ -32,17 +31,6 @@ def test_every_part_names_a_job_file_and_its_sections() -> None:
 def test_a_base_with_the_flags_is_measured_in_all_modes() -> None:
     cells = W1[1].runs(("base", "series"), base_has_flags=True)
     assert cells[1:] == [(name, mode) for name in ("base", "series") for mode in ("default", "both")]
-
-
-@pytest.mark.parametrize(
-    "arguments", [["--plan", "w9"], ["--variant", "nonsense"], ["--accel", "native", "--plan", "w1"]]
-)
-def test_nonsense_is_refused_before_anything_is_built(
-    arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr("dmcrypt_inline.commands.measuring.ensure_packages")
-    assert cli.main(["bench", *arguments]) == 1
-    assert arguments[-1] in capsys.readouterr().err
 
 
 def test_the_disks_have_the_serial_number_that_the_guest_checks(tmp_path: Path) -> None:

@@ -55,18 +55,6 @@ def edit(path: Path, old: str, new: str) -> None:
         ("patches_and_cover_letter_are_spelled_right", COVER, "Not\n", f"{MISSPELLED}\n"),
         ("index_lines_are_true", PATCH, "index ", "index 0"),
         ("quilt_pushes_the_series", PATCH, "+int version = 22;", "+int version = 23;"),
-    ],
-)
-def test_a_defect_in_a_queue_fails(queue: Queue, name: str, file: str, old: str, new: str) -> None:
-    checks = queues.queue_checks(queue, Path(sys.prefix))
-    assert not findings_of(name, checks)
-    edit(queue.target.cover if file == COVER else queue.target.patches / file, old, new)
-    assert findings_of(name, checks)
-
-
-@pytest.mark.parametrize(
-    ("name", "file", "old", "new"),
-    [
         ("patches_are_proper_mails", PATCH, "From: dmcrypt-inline", "From: somebody"),
         ("patches_are_proper_mails", PATCH, "Because.\n", f"Because.\n\n{SIGNED}"),
         ("patches_are_proper_mails", PATCH, "bump the version", "bump the version" + " again" * 10),
@@ -79,12 +67,13 @@ def test_a_defect_in_a_queue_fails(queue: Queue, name: str, file: str, old: str,
         ("cover_letter_lists_the_patches", COVER, " 1  dm", f"{SIGNED} 1  dm"),
     ],
 )
-def test_a_defect_in_a_mail_is_one_finding(queue: Queue, name: str, file: str, old: str, new: str) -> None:
-    checks = queues.mail_checks(queue, Path(sys.prefix))
+def test_a_defect_in_a_queue_fails(queue: Queue, name: str, file: str, old: str, new: str) -> None:
+    checks = queues.queue_checks(queue, Path(sys.prefix))
     edit(queue.target.patches / PATCH, "\n---\n", "\n---\nChanges since v1: TODO\n\n")
     assert not findings_of(name, checks)
     edit(queue.target.cover if file == COVER else queue.target.patches / file, old, new)
-    assert len(findings_of(name, checks).splitlines()) == 1
+    found = findings_of(name, checks).splitlines()
+    assert found if name == "quilt_pushes_the_series" else len(found) == 1  # quilt's has the differences
 
 
 def test_a_mutant_that_does_not_apply_fails(queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

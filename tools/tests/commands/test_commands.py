@@ -16,20 +16,27 @@ def test_no_target_named_means_the_default_or_all_except_the_long_term_ones() ->
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "named"),
     [
-        ["check", "--target", "linux-5.8", "--check", "shellcheck_is_silent no_such_check"],
-        ["check", "--target", "linux-5.8", "--check", "each_patch_builds_without_new_warnings"],  # cryptsetup's
-        ["demo", "--target", "linux-9.9"],
-        ["demo", "--target", "cryptsetup-2.3"],
-        ["selftest", "--target", "cryptsetup-2.3", "--variant", "base"],
-        ["selftest", "--target", "cryptsetup-2.3", "--accel", "tcg"],
-        ["am"],
-        ["am", "--linux", "a", "--cryptsetup", "b"],
+        (["check", "--target", "linux-5.8", "--check", "shellcheck_is_silent no_such_check"], "no check no_such_check"),
+        (["check", "--target", "linux-5.8", "--check", "each_patch_builds_without_new_warnings"], "no check each_"),
+        (["demo", "--target", "linux-9.9"], "linux-9.9"),
+        (["demo", "--target", "cryptsetup-2.3"], "no kernel"),
+        (["selftest", "--target", "cryptsetup-2.3", "--variant", "base"], "no VARIANT="),
+        (["selftest", "--target", "cryptsetup-2.3", "--accel", "tcg"], "no ACCEL="),
+        (["am"], "LINUX="),
+        (["am", "--linux", "a", "--cryptsetup", "b"], "LINUX="),
+        (["bench", "--plan", "w9"], "w9"),
+        (["bench", "--variant", "nonsense"], "nonsense"),
+        (["bench", "--accel", "native", "--plan", "w1"], "w1"),
     ],
 )
-def test_a_request_that_makes_no_sense_is_refused_before_any_work(arguments: list[str]) -> None:
+def test_a_request_that_makes_no_sense_is_refused_before_any_work(
+    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("dmcrypt_inline.common.host.install_packages")
     assert cli.main(arguments) == 1
+    assert named in capsys.readouterr().err
     assert not [path for path in paths.BUILD.glob("*") if path.is_dir()]
 
 
