@@ -18,40 +18,9 @@ KERNEL = "6.12.118"
 PATCHED = "1.0-inline"
 OURS = PATCHED  # the name that scripts outside this repository import; codespell:ignore ours
 PLACES = ("/lib/modules", "/boot/", "/var/lib", "/var/tmp", "/run/", "/usr/src", "/sys/", "/proc/sys", "/etc/initramfs")
-# Before each step that changes the disk: a copy of the tree, as a power cut there would leave it.
-COPIED = """#!/bin/bash
-[ -z "${COPIES-}" ] || /bin/cp -a "$R" "$(/bin/mktemp -d "$COPIES/XXXXXX")/root"
-"""
+# The stand-ins. With $COPIES each step that changes the disk $R copies it first, as a power cut there would leave it.
+PROGRAMS = Path(__file__).with_name("programs")
 REAL = ("cp", "mkdir", "mv", "rm", "rmdir", "sync")
-STEPS = {
-    "depmod": """\
-cd "$R/lib/modules/$1" || exit
-placed=$(compgen -G "updates/drivers/md/dm-crypt.ko*")
-[ ! -e "$R/run/depmod.d/dmcrypt-dkms.conf" ] || placed=
-echo "${placed:-kernel/drivers/md/dm-crypt.ko}" >chosen
-""",
-    "dkms": """\
-[ -z "${NO_BUILD-}" ] || exit 1
-made=$R/var/lib/dkms/dmcrypt-dkms/1.0/$7/x86_64/module
-/bin/mkdir -p "$made" && printf 'version 1.0-inline\\nvermagic %s\\n' "$7" >"$made/dm-crypt.ko"
-""",
-    "mkinitramfs": """\
-: >"$2"
-[ -z "${NO_ROOM-}" ] || exit 1
-/bin/cp "$R/lib/modules/$3/$(cat "$R/lib/modules/$3/chosen")" "$2"
-""",
-}
-ANSWERS = {
-    "df": "echo Avail; echo 999999",
-    "dpkg-query": "echo -n installed",
-    "id": "echo 0",
-    "insmod": "echo 'insmod: File exists' >&2; exit 1",
-    "modprobe": "exit 0",
-    "modinfo": """\
-if [ "$1" = -k ]; then echo "$R/lib/modules/$2/$(cat "$R/lib/modules/$2/chosen")"; else sed -n "s/^$2 //p" "$3"; fi""",
-    "uname": f"echo {KERNEL}",
-    "unmkinitramfs": '/bin/cp "$1" "$2/dm-crypt.ko"',
-}
 
 
 @dataclass(frozen=True)
@@ -68,18 +37,16 @@ class System:
 
     def __init__(self, place: Path) -> None:
         self.root, self.programs = place / "root", place / "programs"
-        self.programs.mkdir()
+        shutil.copytree(PROGRAMS, self.programs)
         (self.programs / "copying").mkdir()
         for name in REAL:
-            self._program(f"copying/{name}", COPIED + f'exec /bin/{name} "$@"\n')
-        for name, text in STEPS.items():
-            self._program(name, COPIED + text)
-        for name, text in ANSWERS.items():
-            self._program(name, f"#!/bin/sh\n{text}\n")
+            shutil.copy(PROGRAMS / "real", self.programs / "copying" / name)
         text = re.sub("@[A-Z]+@", "1.0", (DATA / PROGRAM).read_text())
         for name in PLACES:
             text = re.sub(rf"(?<![\w$}}]){name}", f"{self.root}{name}", text)
-        self._program(PROGRAM, text.replace("PATH=", f"PATH=${{COPIES:+{self.programs}/copying:}}{self.programs}:", 1))
+        text = text.replace("PATH=", f"PATH=${{COPIES:+{self.programs}/copying:}}{self.programs}:", 1)
+        (self.programs / PROGRAM).write_text(text)
+        (self.programs / PROGRAM).chmod(0o755)
         headers = self.modules / "build/include/generated"
         for path, written in {
             self.modules / "kernel/drivers/md/dm-crypt.ko": f"vermagic {KERNEL}\n",
@@ -104,10 +71,6 @@ class System:
     @property
     def image(self) -> Path:
         return self.root / f"boot/initrd.img-{KERNEL}"
-
-    def _program(self, name: str, text: str) -> None:
-        (self.programs / name).write_text(text)
-        (self.programs / name).chmod(0o755)
 
     def call(self, what: str, trouble: Mapping[str, str] | None = None) -> int:
         words: list[str | Path] = ["bash", self.programs / PROGRAM, what, KERNEL]
