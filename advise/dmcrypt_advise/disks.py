@@ -1,6 +1,7 @@
 """The devices below a mapping: partitions, LVM, RAID, other mappings, and the disks; and the devices above it."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from .system import System
@@ -57,16 +58,8 @@ def devices_below(system: System, name: str) -> list[str]:
 
 def disks_below(system: System, name: str) -> tuple[Disk, ...]:
     """The disks at the bottom of the stack below a device."""
-    seen: set[str] = set()
-    bottom: list[str] = []
-    todo = devices_below(system, name)
-    while todo:
-        one = todo.pop(0)
-        if one not in seen:
-            seen.add(one)
-            further = devices_below(system, one)
-            todo += further
-            bottom += [] if further else [one]
+    below = _reached(devices_below(system, name), lambda one: devices_below(system, one))
+    bottom = [one for one in below if not devices_below(system, one)]
     output = system.ask(("lsblk", "--nodeps", "--noheadings", "--output", "NAME,TRAN"), "transport of the disks")
     transports = dict(words for line in (output or "").splitlines() if len(words := line.split()) == 2)
     return tuple(read_disk(system, disk, transports.get(disk.replace("!", "/"), "")) for disk in bottom)
@@ -94,11 +87,13 @@ def read_disk(system: System, name: str, transport: str = "") -> Disk:
 
 def devices_above(system: System, node: str) -> list[str]:
     """A device and all devices above it."""
-    found, todo = [], [node]
-    while todo:
-        found.append(todo.pop(0))
-        todo += system.names(f"/sys/block/{found[-1]}/holders")
-    return found
+    return _reached([node], lambda one: system.names(f"/sys/block/{one}/holders"))
+
+
+def _reached(devices: list[str], step: Callable[[str], list[str]]) -> list[str]:
+    """The devices, then those that `step` leads to from them, and so on; each once."""
+    further = list(dict.fromkeys(other for device in devices for other in step(device)))
+    return list(dict.fromkeys([*devices, *(_reached(further, step) if further else [])]))
 
 
 def holds_lvm(system: System, node: str) -> bool:
