@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from textwrap import indent
 
 from ..common.counts import Counts
 from ..common.errors import UserError
@@ -141,8 +142,7 @@ def run_checks(checks: Sequence[Check], quick: bool = False) -> Counts:
         except (Failed, UserError) as finding:
             failed += 1
             say(f"not ok {check.name}")
-            for line in str(finding).splitlines():
-                say(f"    {line}")
+            say(indent(str(finding), "    "))
         else:
             passed += 1
             say(f"ok {check.name}")

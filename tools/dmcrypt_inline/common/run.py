@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 from typing import BinaryIO
 
 from .errors import UserError
@@ -58,7 +59,7 @@ def _quoted(transcript: str) -> str:
     last = max(0, len(lines) - QUOTED_LINES)
     error = next((number for number, line in enumerate(lines[:last]) if FIRST_ERROR.search(line)), None)
     begin, title = (last, "last lines") if error is None else (error, "first error, and the lines after it")
-    quoted = "\n".join("    " + line for line in lines[begin : begin + QUOTED_LINES])
+    quoted = indent("\n".join(lines[begin : begin + QUOTED_LINES]), "    ")
     return f"\n  {title}:\n{quoted}" if quoted else ""
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 
 from ..common import host
 from ..common.errors import UserError
@@ -89,13 +90,8 @@ class GuestResult:
         else:
             shown, what = tail(self.output), f"the script ended with exit status {self.status}"
         raise UserError(
-            f"guest {self.name}: {what}\n  console: {self.console}\n  output: {self.output}\n{indented(shown)}"
+            f"guest {self.name}: {what}\n  console: {self.console}\n  output: {self.output}\n{indent(shown, '    ')}"
         )
-
-
-def indented(text: str) -> str:
-    """The lines of a log, indented below a message."""
-    return "\n".join("    " + line for line in text.splitlines())
 
 
 def tail(path: Path) -> str:

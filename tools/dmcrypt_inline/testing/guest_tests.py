@@ -5,11 +5,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import indent
 
 from ..common.counts import Counts
 from ..common.errors import UserError
 from ..common.paths import REPO
-from ..guests.guest import GRACE, indented, run_guest, tail
+from ..guests.guest import GRACE, run_guest, tail
 from ..guests.kernel_log import STALLS, KernelWarning, find_warnings
 from ..kernels.build import USER_MODE, Kernel, Module
 from ..kernels.build_programs import Programs
@@ -148,7 +149,7 @@ class Guests:
                 f"so its warnings cannot be seen\n  console: {guest.console}"
             )
         if guest.status is None and self.on_line:
-            for line in (f"{guest.why}; console: {guest.console}", *indented(tail(guest.console)).splitlines()):
+            for line in (f"{guest.why}; console: {guest.console}", *indent(tail(guest.console), "    ").splitlines()):
                 self.on_line(line)
         return TestResult(
             name=test,

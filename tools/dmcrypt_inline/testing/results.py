@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from textwrap import indent
 
 from ..common.counts import Counts
 from ..common.errors import UserError
 from ..common.progress import say
-from ..guests.guest import indented
 from ..guests.runs import kept_runs
 
 RESULTS = "results.json"  # in the directory of a run
@@ -42,7 +42,7 @@ def say_outcome(outcome: Outcome, earlier: Earlier) -> None:
     was = "(was {}, {:.1f} s)".format(*earlier[outcome.name]) if outcome.name in earlier else ""
     say(f"{outcome.verdict} {outcome.name}  {outcome.seconds:.1f} s {was}".rstrip())
     if outcome.details:
-        say(indented(outcome.details))
+        say(indent(outcome.details, "    "))
 
 
 def store(
