@@ -1,6 +1,7 @@
 """The result of a check: it returns, or raises Failed or Skipped."""
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -102,6 +103,12 @@ def fail_if(problems: Sequence[str]) -> None:
 def new_lines(found: Iterable[str], old: Iterable[str]) -> list[str]:
     """The lines that occur more often in `found` than in `old`."""
     return list((Counter(found) - Counter(old)).elements())
+
+
+def diagnostics(messages: str) -> list[str]:
+    """The warnings and errors among a compiler's messages, without line numbers."""
+    found = [line for line in messages.splitlines() if re.search(r"\b(warning|error):", line)]
+    return [re.sub(r":\d+:\d+", "", line) for line in found]
 
 
 def kept_lines(inputs: Iterable[object], find: Callable[[], list[str]]) -> list[str]:

@@ -13,12 +13,11 @@ from ..common.run import CommandError, jobs, run
 from ..kernels.build import ARCHES, HOST, USER_MODE, Prepared, make_module, prepare_kernel, write_kbuild
 from ..trees import selftests
 from ..trees.targets import COMPILE_ONLY, CROSS_COMPILE_ONLY, DRIVER
-from .checklist import Check, Failed, Queue, fail_if, kept_lines, new_lines
+from .checklist import Check, Failed, Queue, diagnostics, fail_if, kept_lines, new_lines
 
 SELFTESTS = "tools/testing/selftests/"
 CODE = (".c", ".S")
 SOURCES = (*CODE, ".h")
-DIAGNOSTIC = re.compile(r"\b(warning|error):")
 # sparse 0.6.4 does not know these, which the trees and clang's headers use. Newer trees refuse to run a sparse without
 # the first, and after an error in a header sparse reports nothing about the driver.
 SPARSE = "CF=-D__typeof_unqual__=__typeof__ '-D_Static_assert(...)=' '-D__has_include_next(...)=0'"
@@ -159,8 +158,8 @@ def _compile(prepared: Prepared, texts: Mapping[str, str], files: Iterable[str],
             (directory / path).write_text(text)
         objects = [str(Path(path).with_suffix(".o")) for path in texts if path in files]
         write_kbuild(directory, objects, prepared.source)
-        output = make_module(prepared, directory, log, "W=1", "C=2", SPARSE, *objects)
+        messages = make_module(prepared, directory, log, "W=1", "C=2", SPARSE, *objects)
         undefined = run(["nm", "-u", *(directory / each for each in objects)], log=log, timeout=60).output
-    lines = [line for line in output.splitlines() if DIAGNOSTIC.search(line)]
-    lines += [f"it calls {name}, which no kernel has: use do_div or div64_u64" for name in DIVISIONS.findall(undefined)]
-    return [re.sub(r":\d+:\d+", "", line.replace(f"{directory}/", "")) for line in lines]
+    divisions = DIVISIONS.findall(undefined)
+    calls = [f"it calls {name}, which no kernel has: use do_div or div64_u64" for name in divisions]
+    return [*diagnostics(messages.replace(f"{directory}/", "")), *calls]

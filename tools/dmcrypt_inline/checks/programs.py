@@ -3,7 +3,6 @@
 No patch adds a warning, with -Wextra; the scripts pass shellcheck, and their own test fails without each patch.
 """
 
-import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,12 +13,11 @@ from ..common.progress import step
 from ..common.run import CommandError, Completed, run
 from ..kernels.build_programs import run_commands
 from ..trees.targets import Build
-from .checklist import Check, Failed, Queue, fail_if, kept_lines, new_lines
+from .checklist import Check, Failed, Queue, diagnostics, fail_if, kept_lines, new_lines
 from .sources import succeeds
 
 CFLAGS = "-g -O2 -Wall -Wextra"
 TESTS = "test"  # the directory of the tests
-DIAGNOSTIC = re.compile(r"\b(warning|error):")
 
 
 def program_checks(queue: Queue) -> list[Check]:
@@ -52,21 +50,15 @@ def _new_diagnostics(queue: Queue, build: Build) -> list[str]:
         source = Path(name) / "source"
         update_files(tree.path, tree.base, source, queue.log)
         run_commands(build.configure, source, queue.log, prefix=Path(name) / "prefix", cflags=CFLAGS)
-        old = _diagnostics(build, source, queue.log)
+        old = diagnostics(run_commands(build.make, source, queue.log))
         for patch, commit in zip(queue.patches(), tree.commits):
             update_files(tree.path, commit, source, queue.log)
             try:
-                found = _diagnostics(build, source, queue.log)
+                found = diagnostics(run_commands(build.make, source, queue.log))
             except CommandError as error:
                 raise Failed(f"{patch.name}: it does not build\n{error}") from error
             problems += [f"{patch.name}: {line}" for line in new_lines(found, old)]
     return problems
-
-
-def _diagnostics(build: Build, source: Path, log: Path) -> list[str]:
-    """Build, and return the compiler's warnings without line numbers. Raises CommandError when the build fails."""
-    output = run_commands(build.make, source, log)
-    return [re.sub(r":\d+:\d+", "", line) for line in output.splitlines() if DIAGNOSTIC.search(line)]
 
 
 def _shellcheck(queue: Queue) -> None:
