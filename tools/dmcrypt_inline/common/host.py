@@ -25,45 +25,20 @@ FILES = {  # patterns below /
     "ovmf": ("usr/share/OVMF/OVMF_CODE*.fd",),
     "python3-jinja2": ("usr/lib/python3*/*-packages/jinja2",),
 }
-# What each group of stages needs: programs, C headers, Perl modules, FILES, and Python's ensurepip.
-GROUPS: dict[str, tuple[str, ...]] = {
-    "base": ("git", "tar", "xz"),
-    "archive": ("debian-archive-keyring",),
-    "build": ("bc", "bison", "flex", "gcc", "git", "libelf.h", "make", "perl", "stdlib.h"),
-    "cryptsetup": (
-        *("autoconf", "automake", "autopoint", "gcc", "libtoolize", "make", "msgfmt", "pkg-config"),
-        *("blkid/blkid.h", "json-c/json.h", "libdevmapper.h", "openssl/evp.h", "popt.h", "stdlib.h", "uuid/uuid.h"),
-    ),
-    "systemd": (
-        *("blkid/blkid.h", "gcc", "gperf", "libcryptsetup.h", "libfdisk/libfdisk.h", "libmount/libmount.h", "meson"),
-        *("ninja", "openssl/evp.h", "pkg-config", "python3-jinja2", "stdlib.h"),
-    ),
-    "check": ("git", "git-send-email", "Mail::Address", "perl", "quilt", "shellcheck", "sparse"),
-    "slow": ("arm-linux-gnueabi-gcc", "clang-19", "s390x-linux-gnu-gcc"),
-    "guest": (
-        *("cryptsetup", "dmsetup", "fio", "jq", "keyctl", "losetup", "mkfs.btrfs", "mkfs.ext4", "modprobe", "perl"),
-        *("pgrep", "qemu-system-x86_64", "udevadm", "xxd", "xz"),
-    ),
-    "arm64": ("aarch64-linux-gnu-gcc", "debian-archive-keyring", "mmdebstrap", "newuidmap", "qemu-system-aarch64"),
-    "outside": ("blkzone", "gawk", "getfattr", "setfacl", "xfs_io"),
-    "s390x": ("debian-archive-keyring", "mmdebstrap", "newuidmap", "qemu-system-s390x", "s390x-linux-gnu-gcc"),
-    "package": (
-        *("cryptsetup", "debian-archive-keyring", "debootstrap", "debugfs", "mkfs.ext4", "ovmf", "qemu-img"),
-        "qemu-system-x86_64",
-    ),
-    "python": ("ensurepip",),
-}
 DISTRIBUTIONS = {
     "Debian": "apt-get install --no-install-recommends",
     "Fedora": "dnf install",
     "Arch": "pacman -S",
 }
-# The packages in these distributions, where they are not all called like the program
-PACKAGES = {
-    name: packages
-    for name, *packages in map(str.split, (TOOLS / "packages.txt").read_text().splitlines())
-    if name != "#"
-}
+
+
+def _table(name: str) -> dict[str, tuple[str, ...]]:
+    """The words of a file of tools/, by the first word of their line. Its first line tells what they are."""
+    _, *lines = (TOOLS / name).read_text().splitlines()
+    return {key: tuple(words) for key, *words in map(str.split, lines)}
+
+
+GROUPS, PACKAGES = _table("groups.txt"), _table("packages.txt")
 
 
 def is_installed(name: str) -> bool:
@@ -82,7 +57,7 @@ def is_installed(name: str) -> bool:
 def packages_of(names: Iterable[str], distribution: str = "Debian") -> list[str]:
     """The packages of a distribution (one of DISTRIBUTIONS) that have what these names stand for."""
     number = list(DISTRIBUTIONS).index(distribution)
-    return sorted({PACKAGES.get(name, [name] * len(DISTRIBUTIONS))[number] for name in names} - {"-"})
+    return sorted({PACKAGES.get(name, (name,) * len(DISTRIBUTIONS))[number] for name in names} - {"-"})
 
 
 def install_commands(names: Iterable[str]) -> str:
