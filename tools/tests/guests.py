@@ -1,5 +1,6 @@
 """Shell scripts in place of guests, for the tests of suites and guests."""
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,17 +14,7 @@ from dmcrypt_inline.testing import files, guest_tests, suites
 from dmcrypt_inline.trees.series import Tree
 from dmcrypt_inline.trees.targets import get_target
 
-# $SHARE and $PIDFILE are for the body: the shared directory and the pid file, as virtme-run and QEMU get them.
-STAND_IN = """#!/bin/sh
-all=$*
-while [ $# -gt 0 ]; do
-	case $1 in
-	--rwdir) SHARE=${2#*=} ;;
-	-pidfile) PIDFILE=$2 ;;
-	esac
-	shift
-done
-"""
+PROGRAMS = Path(__file__).with_name("programs")
 
 
 def make_kernel(place: Path) -> Kernel:
@@ -36,27 +27,19 @@ def make_kernel(place: Path) -> Kernel:
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, place: Path, body: str) -> None:
-    """Replace virtme-run by `body` (sh)."""
-    program = place / "env" / "bin" / "virtme-run"
-    program.parent.mkdir(parents=True, exist_ok=True)
-    program.write_text(STAND_IN + body)
-    program.chmod(0o755)
+    """Replace virtme-run by `body` (sh), which finds what programs/virtme-run sets."""
+    directory = place / "env" / "bin"
+    directory.mkdir(parents=True, exist_ok=True)
+    shutil.copy(PROGRAMS / "virtme-run", directory)
+    (directory / "virtme-run.body").write_text(body)
     monkeypatch.setattr("dmcrypt_inline.common.host.python_env", lambda: place / "env")
 
 
 def user_mode(kernel: Kernel, body: str) -> Kernel:
-    """A kernel for User-Mode Linux, which is a program: `body` (sh) finds $SHARE, $PID and $SCRIPT."""
-    image = kernel.modules.parent / "linux"
-    image.write_text(
-        "#!/bin/sh\nfor word; do\n"
-        "case $word in\n"
-        """guest_share=*) SHARE=${word#*=}; SHARE=${SHARE#\\"}; SHARE=${SHARE%\\"} ;;\n"""
-        "guest_script=*) SCRIPT=${word#*=} ;;\n"
-        "uml_dir=*) PID=${word#*=}guest/pid; mkdir -p ${PID%/*} ;;\n"
-        "esac\ndone\n" + body
-    )
-    image.chmod(0o755)
-    return replace(kernel, arch=USER_MODE, image=image)
+    """A kernel for User-Mode Linux, which is a program: `body` (sh) finds what programs/linux sets."""
+    image = shutil.copy(PROGRAMS / "linux", kernel.modules.parent)
+    Path(f"{image}.body").write_text(body)
+    return replace(kernel, arch=USER_MODE, image=Path(image))
 
 
 # Test files in place of those of selftests/, and the lines at their tops.

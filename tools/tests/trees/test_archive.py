@@ -34,25 +34,10 @@ def test_archive_uris(listing: str, suite: str, expected: list[str]) -> None:
     assert archive.archive_uris(listing, "bookworm", suite) == expected
 
 
-APT_GET = """\
-#!/bin/sh
-newest=$(cat "$PLACE/newest") || exit 100
-case "$*" in
-*indextargets*) echo "http://mirror.example/ bookworm-security" ;;
-*" source "*--print-uris*) echo "'http://mirror.example/x.dsc' tool_$newest.dsc 9 SHA256:0" ;;
-*" source "*) touch "tool_$newest.orig.tar.gz" ;;
-*--print-uris*) echo "'http://mirror.example/x.deb' linux-source-0.1_${newest}_all.deb 9 SHA256:0" ;;
-*download*) touch "linux-source-0.1_${newest}_all.deb" ;;
-esac
-"""
-
-
 @pytest.fixture
 def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "apt-get").write_text(APT_GET)
-    (tmp_path / "apt-get").chmod(0o755)
     monkeypatch.setenv("PLACE", str(tmp_path))
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", f"{Path(__file__).parents[1] / 'programs'}:/usr/bin:/bin")
     monkeypatch.setitem(host.FILES, "debian-archive-keyring", ("bin/sh",))
     monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"VERSION_CODENAME": "bookworm"})
 
