@@ -9,26 +9,14 @@ from pathlib import Path
 
 from ..common.errors import UserError
 from ..common.host import KEYRING, install_packages
-from ..common.paths import cache_dir, publish, use_entry
+from ..common.paths import TOOLS, cache_dir, publish, use_entry
 from ..common.progress import say
 from ..common.run import CommandError, run
 from .targets import Target
 
 DAY = 86400  # seconds
 DOWNLOAD = 1 << 29  # bytes: a kernel source package (120 MB) and apt's lists
-APT_CONF = """\
-#clear APT::Update;  // the system's hooks are about the system's lists
-Dir::Etc::sourcelist "{root}/sources.list";
-Dir::Etc::sourceparts "-";
-Dir::Etc::preferences "-";
-Dir::Etc::preferencesparts "{root}/preferences.d";
-Dir::State "{root}/state";
-Dir::State::status "{root}/status";
-Dir::Cache "{root}/cache";
-APT::Sandbox::User "root";  // the user _apt cannot read everywhere
-APT::Update::Error-Mode "any";
-Acquire::Languages "none";
-"""
+APT_CONF = TOOLS / "apt.conf"
 
 
 def archive_uris(indextargets: str, codename: str, suite: str) -> list[str]:
@@ -155,5 +143,5 @@ def _private_apt(target: Target, uri: str, root: Path) -> list[str | Path]:
     (root / "status").touch()
     kind = "deb" if target.is_kernel else "deb-src"
     (root / "sources.list").write_text(f"{kind} [signed-by={KEYRING}] {uri} {target.package.suite} main\n")
-    (root / "apt.conf").write_text(APT_CONF.replace("{root}", str(root)))
+    (root / "apt.conf").write_text(APT_CONF.read_text().replace("{root}", str(root)))
     return ["apt-get", "-c", root / "apt.conf"]
