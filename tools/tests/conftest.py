@@ -12,10 +12,8 @@ from dmcrypt_inline.kernels.build import Kernel
 def own_places(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     place: Path = tmp_path_factory.mktemp("places")
     monkeypatch.setenv("DMCRYPT_INLINE_CACHE", str(place / "cache"))
-    monkeypatch.setattr("dmcrypt_inline.common.paths.BUILD", place / "build")
-    monkeypatch.setattr("dmcrypt_inline.commands.testing.BUILD", place / "build")
-    monkeypatch.setattr("dmcrypt_inline.common.host.BUILD", place / "build")
-    monkeypatch.setattr("dmcrypt_inline.checks.sources.BUILD", place / "build")
+    for module in ("common.paths", "common.host", "checks.sources", "commands.testing"):
+        monkeypatch.setattr(f"dmcrypt_inline.{module}.BUILD", place / "build")
 
 
 @pytest.fixture

@@ -17,19 +17,18 @@ BEFORE = "int version = 21;\n"
 AFTER = "int version = 22;\n"
 PATCH = "0001-dm-crypt-bump-the-version.patch"  # the one of make_target
 MISSPELLED = "rec" + "ieve"
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", **IDENTITY, **ISOLATED}  # git has the tests' own identity there
 
 
 def git(place: Path, *arguments: str) -> str:
     """Run git in `place`, as the tests' own identity."""
-    environment = {"PATH": "/usr/bin:/bin", **IDENTITY, **ISOLATED}
     argv = ["git", "-C", str(place), *arguments]
-    return subprocess.run(argv, env=environment, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(argv, env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout
 
 
 def shell(place: Path, script: str) -> None:
     """Run a script in `place`, in which git has the tests' own identity."""
-    environment = {"PATH": "/usr/bin:/bin", **IDENTITY, **ISOLATED}
-    subprocess.run(["sh", "-e", "-c", script], cwd=place, env=environment, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["sh", "-e", "-c", script], cwd=place, env=ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
 
 
 def kernel_tree(place: Path, text: str = BEFORE) -> Path:
