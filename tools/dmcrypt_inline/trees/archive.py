@@ -84,7 +84,7 @@ def _download(target: Target, version: str, log: Path) -> Path:
     only = [] if target.is_kernel else ["--tar-only"]
 
     def make(part: Path) -> None:
-        _apt_get(target, [*_download_words(target), *only, exact], part, log)
+        _apt_get(target, [*only, exact], part, log)
 
     return publish(final, make, DOWNLOAD, f"downloading {name} {version}", log)
 
@@ -96,7 +96,7 @@ def _newest(target: Target, log: Path) -> str:
     """
     package = target.package
     with tempfile.TemporaryDirectory(prefix="dmcrypt-inline-") as name:
-        said = _apt_get(target, [*_download_words(target), "--print-uris", package.name], Path(name), log)
+        said = _apt_get(target, ["--print-uris", package.name], Path(name), log)
     file = next(word for word in said.split() if word.startswith(f"{package.name}_"))
     version = file.removesuffix(".dsc").split("_")[1].replace("%3a", ":")
     if not fnmatch(version, package.version or "*"):
@@ -107,13 +107,10 @@ def _newest(target: Target, log: Path) -> str:
     return version
 
 
-def _download_words(target: Target) -> list[str]:
-    return ["download"] if target.is_kernel else ["source", "--download-only"]
-
-
 def _apt_get(target: Target, words: Sequence[str], into: Path, log: Path) -> str:
-    """Run apt-get in the directory `into`, with the suite of the target's package as its only source."""
+    """Download with apt-get into the directory `into`, with the suite of the target's package as its only source."""
     suite = target.package.suite
+    download = ["download"] if target.is_kernel else ["source", "--download-only"]
     advice = f"  or give a checkout of your own: {target.variable}=<git tree>"
     try:
         uris = uris_of(suite, log)
@@ -127,7 +124,7 @@ def _apt_get(target: Target, words: Sequence[str], into: Path, log: Path) -> str
             try:
                 apt = _private_apt(target, uri, Path(name))
                 run([*apt, "update"], log=log, timeout=600)
-                return run([*apt, *words], log=log, timeout=1800, cwd=into).output
+                return run([*apt, *download, *words], log=log, timeout=1800, cwd=into).output
             except CommandError as error:
                 problems.append(str(error))
     raise UserError(
