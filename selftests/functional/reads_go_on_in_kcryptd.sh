@@ -19,7 +19,7 @@ read_all() { going_io $PATIENCE "$1" "$2" --rw=read --bs=1M --iodepth=32 --iodep
 # queued MAPPING FUNCTION: for each read that was queued for this function of kcryptd, print how long
 # the CPU had worked on it, in us: no more than since it began or ended something else.
 queued() {
-	awk -v work="workqueue_queue_work: .*=$2 .*workqueue=(kcryptd[-/]$(numbers_of "$1")(-[0-9]+)?|[0-9a-f]+) " '
+	awk -v work="workqueue_queue_work: .*=$2 .*workqueue=(kcryptd[-/]$(numbers_of "$1")(-[0-9]+)?|[0-9a-f]+|[(]_+ptrval_+[)]) " '
 	match($0, /\[[0-9]+\]/) {
 		cpu = substr($0, RSTART, RLENGTH)
 	}
