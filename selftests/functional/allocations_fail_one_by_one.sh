@@ -4,8 +4,7 @@ DESCRIPTION="whichever allocation of an operation fails, nothing leaks, hangs, o
 #
 # Of the operations load, resume, key set, key wipe, read and write: those allocations that the caller makes itself,
 # and of reads and writes those of workers. Atomic writes and those to a zone must not be split, either.
-# Requires: root, dmsetup, null_blk, dm-integrity, python3, debugfs, /proc/PID/fail-nth,
-# CONFIG_FAILSLAB, CONFIG_FAIL_PAGE_ALLOC, CONFIG_DEBUG_KMEMLEAK.
+# Requires: root, dmsetup, null_blk, dm-integrity, python3, debugfs, FAILSLAB, FAIL_PAGE_ALLOC, DEBUG_KMEMLEAK, blkzone.
 # Risks: CONFIG_DEBUG_OBJECTS may give up until the next boot: use a guest.
 # Kernel arguments: kmemleak=on
 # Provokes: ODEBUG: Out of memory
@@ -47,6 +46,8 @@ CASES=("${MODES[@]/%/ aes-xts-plain64}" "both aes-cbc-essiv:sha256" "both aes-cb
 	"both aes-cbc-elephant" "both null" "default $GCM sector_size:4096" "both $GCM sector_size:4096")
 CASES=("${CASES[@]/#/each_allocation_fails }")
 quick_cases "each_allocation_fails both aes-xts-plain64"
-! modprobe -q tagged_disk 2>/dev/null || ! rmmod tagged_disk || # not on Linux 6.12 and older
+if modprobe -q tagged_disk 2>/dev/null; then # not on Linux 6.12 and older
+	rmmod tagged_disk
 	CASES+=("each_allocation_fails atomic $GCM" "each_allocation_fails zoned $GCM")
+fi
 run

@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: GPL-2.0
 """fail_nth.py MAPPING TABLE|read [MODE]: let each allocation of each operation on a mapping fail once.
 
-With "read" those of a read only, in the modes "atomic" and "zoned" those of an atomic write or of a write to a zone.
+With "read" those of a read only, in the modes "atomic" and "zoned" those of such a write only, which fails as a whole.
 
 Prints how many allocations an operation has, and how many of them it needs. Ends with an error when an operation
 says that it succeeded and the data are wrong.
 """
 
-import fcntl
 import mmap
 import os
-import struct
+import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from device_mapper import Mapping
@@ -21,8 +21,6 @@ LENGTH = 65536
 MOST = 5000  # allocations of one operation
 SWEEPS = 5  # over the allocations of writes that must not be split: their number varies
 RWF_ATOMIC = 0x40  # include/uapi/linux/fs.h
-ZONE = 2048  # sectors of a zone of tagged_disk.c
-BLKREPORTZONE, BLKRESETZONE = 0xC0101282, 0x40101283  # include/uapi/linux/blkzoned.h
 
 
 def workers():
@@ -64,53 +62,19 @@ def fail_each(what, operation, before=None, after_success=None, *, after_failure
     sys.exit(f"{what} has more than {MOST} allocations")
 
 
-def fail_whole(disk, mode):
-    """Let each allocation of an atomic write, or of a write to a zone, fail once.
-
-    Ends with an error when a part of a failed write is on the disk.
-    """
-    data, memory = os.urandom(LENGTH), mmap.mmap(-1, LENGTH)
-
-    def write(written=data):
-        memory[:] = written
-        if os.pwritev(disk, [memory], 0, RWF_ATOMIC if mode == "atomic" else 0) != LENGTH:
-            sys.exit("a write was split")
-
-    def holds(expected):
-        os.preadv(disk, [memory], 0)
-        if memory[:] != expected:
-            sys.exit("the data are wrong")
-
-    def begin():
-        if mode == "zoned":
-            fcntl.ioctl(disk, BLKRESETZONE, struct.pack("=QQ", 0, ZONE))
-        else:
-            write(bytes(LENGTH))
-
-    def unchanged():
-        if mode == "atomic":
-            holds(bytes(LENGTH))
-            return
-        report = bytearray(struct.pack("=QII64x", 0, 1, 0))
-        fcntl.ioctl(disk, BLKREPORTZONE, report)
-        if struct.unpack_from("=3Q", report, 16)[2]:
-            sys.exit("a part of a write is in the zone")
-
-    for _ in range(SWEEPS):
-        fail_each(f"write ({mode})", write, begin, lambda: holds(data), after_failure=unchanged)
+def zone(command, name):
+    """Report or reset the first zone of a mapping."""
+    return subprocess.check_output(["blkzone", command, "--count=1", f"/dev/mapper/{name}"], text=True)
 
 
 def main(name, table, mode=""):
     mapping = Mapping(name)
     disk = os.open(f"/dev/mapper/{name}", os.O_RDWR | os.O_DIRECT)
-    if mode in ("atomic", "zoned"):
-        fail_whole(disk, mode)
-        return
     data, memory = os.urandom(LENGTH), mmap.mmap(-1, LENGTH)
 
     def write():
         memory[:] = data
-        if os.pwrite(disk, memory, 0) != LENGTH:
+        if os.pwritev(disk, [memory], 0, RWF_ATOMIC if mode == "atomic" else 0) != LENGTH:
             raise OSError("a short write")
 
     def read():
@@ -125,23 +89,30 @@ def main(name, table, mode=""):
         read()
 
     def zeroes():
-        memory[:] = bytes(LENGTH)
-        os.pwrite(disk, memory, 0)
+        if mode == "zoned":
+            zone("reset", name)
+        else:
+            memory[:] = bytes(LENGTH)
+            os.pwrite(disk, memory, 0)
+
+    def nothing_is_written():
+        if mode == "atomic":
+            os.preadv(disk, [memory], 0)
+        if any(memory) if mode == "atomic" else "wptr 0x000000" not in zone("report", name):
+            sys.exit("a part of a failed write is on the disk")
 
     def has_no_key():
-        try:
+        with suppress(OSError):
             mapping.resume()
-        except OSError:
-            return
-        sys.exit("the key is wiped, and the mapping works")
-
-    def activate_and_suspend():
-        activate()
-        mapping.suspend()
+            sys.exit("the key is wiped, and the mapping works")
 
     if table == "read":
         write()
         fail_each("read", read)
+        return
+    if mode in ("atomic", "zoned"):
+        for _ in range(SWEEPS):
+            fail_each(f"write ({mode})", write, before=zeroes, after_success=read, after_failure=nothing_is_written)
         return
     key = table.split()[4]
     fail_each("write", write, before=zeroes, after_success=read)
@@ -162,7 +133,7 @@ def main(name, table, mode=""):
             "key set",
             lambda: mapping.message(f"key set {key}"),
             before=lambda: mapping.message("key wipe"),
-            after_success=activate_and_suspend,
+            after_success=lambda: (activate(), mapping.suspend()),
         )
     fail_each("resume", mapping.resume, before=lambda: (mapping.suspend(), mapping.load(table)), after_success=read)
 

@@ -33,7 +33,6 @@ queued() {
 
 # longer_than US: print how many of the numbers in stdin are.
 longer_than() { awk -v us="$1" '$1 > us { n++ } END { print n + 0 }'; }
-
 median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] + 0 }'; }
 
 # stopped_reads_have_their_data IRQMODE CIPHER
