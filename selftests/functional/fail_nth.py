@@ -84,10 +84,6 @@ def main(name, table, mode=""):
         if memory[:] != data:
             sys.exit("a read succeeds and has other data")
 
-    def activate():
-        mapping.resume()
-        read()
-
     def zeroes():
         if mode == "zoned":
             zone("reset", name)
@@ -96,9 +92,12 @@ def main(name, table, mode=""):
             os.pwrite(disk, memory, 0)
 
     def nothing_is_written():
-        if mode == "atomic":
+        if mode == "zoned":
+            written = "wptr 0x000000" not in zone("report", name)
+        else:
             os.preadv(disk, [memory], 0)
-        if any(memory) if mode == "atomic" else "wptr 0x000000" not in zone("report", name):
+            written = memory[:] != bytes(LENGTH)
+        if written:
             sys.exit("a part of a failed write is on the disk")
 
     def has_no_key():
@@ -119,7 +118,7 @@ def main(name, table, mode=""):
     fail_each("read", read)
     fail_each("write in workers", write, before=zeroes, after_success=read, tasks=workers)
     fail_each("read in workers", read, tasks=workers)
-    if not fail_each("load", lambda: mapping.load(table), before=mapping.clear, after_success=activate):
+    if not fail_each("load", lambda: mapping.load(table), mapping.clear, lambda: (mapping.resume(), read())):
         sys.exit("no allocation fails")
     mapping.suspend()
     if key != "-":
@@ -133,7 +132,7 @@ def main(name, table, mode=""):
             "key set",
             lambda: mapping.message(f"key set {key}"),
             before=lambda: mapping.message("key wipe"),
-            after_success=lambda: (activate(), mapping.suspend()),
+            after_success=lambda: (mapping.resume(), read(), mapping.suspend()),
         )
     fail_each("resume", mapping.resume, before=lambda: (mapping.suspend(), mapping.load(table)), after_success=read)
 
