@@ -5,9 +5,11 @@
  */
 #include <linux/blk-mq.h>
 #include <linux/module.h>
+#include <linux/version.h>
 
-/* Linux 6.12 and older do not have the first. */
-#if defined(BLK_FEAT_ATOMIC_WRITES) && defined(CONFIG_BLK_DEV_ZONED) && defined(CONFIG_BLK_DEV_INTEGRITY)
+/* In older kernels the interfaces are others, or there are none. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 3, 0) && defined(CONFIG_BLK_DEV_ZONED) && \
+	defined(CONFIG_BLK_DEV_INTEGRITY)
 
 #include <linux/blk-integrity.h>
 #include <linux/mutex.h>
@@ -23,7 +25,7 @@ static bool zoned;
 module_param(zoned, bool, 0444);
 MODULE_PARM_DESC(zoned, "the disk is zoned");
 
-static DEFINE_MUTEX(lock); /* for all below */
+static DEFINE_MUTEX(lock); /* for data, tags and write_pointers */
 static u8 *data, *tags;
 static sector_t write_pointers[ZONES];
 static struct gendisk *disk;
@@ -67,14 +69,14 @@ static blk_status_t handle(struct request *rq)
 	case REQ_OP_WRITE:
 		if (zoned && *pointer != sector)
 			return BLK_STS_IOERR;
-		*pointer = sector + blk_rq_sectors(rq);
+		WRITE_ONCE(*pointer, sector + blk_rq_sectors(rq));
 		fallthrough;
 	case REQ_OP_READ:
 		__rq_for_each_bio(bio, rq)
 			transfer(bio);
 		return BLK_STS_OK;
 	case REQ_OP_ZONE_RESET:
-		*pointer = sector;
+		WRITE_ONCE(*pointer, sector);
 		return BLK_STS_OK;
 	default:
 		return BLK_STS_NOTSUPP;
@@ -104,13 +106,15 @@ static int report_zones(struct gendisk *reported, sector_t sector, unsigned int 
 			.start = (first + i) * ZONE,
 			.len = ZONE,
 			.capacity = ZONE,
-			.wp = write_pointers[first + i],
+			.wp = READ_ONCE(write_pointers[first + i]),
 			.type = BLK_ZONE_TYPE_SEQWRITE_REQ,
 			.cond = BLK_ZONE_COND_CLOSED,
 		};
 
 		if (zone.wp == zone.start)
 			zone.cond = BLK_ZONE_COND_EMPTY;
+		else if (zone.wp == zone.start + ZONE)
+			zone.cond = BLK_ZONE_COND_FULL;
 		error = disk_report_zone(reported, &zone, i, args);
 		if (error)
 			return error;
