@@ -43,8 +43,8 @@ inject $DEBUGFS/failslab
 inject $DEBUGFS/fail_page_alloc # fail-nth chooses among all allocations
 GCM="capi:gcm(aes)-random integrity:28:aead" FLAGS[atomic]=${FLAGS[both]} FLAGS[zoned]=${FLAGS[both]}
 CASES=("${MODES[@]/%/ aes-xts-plain64}" "both aes-cbc-essiv:sha256" "both aes-cbc-eboiv sector_size:4096"
-	"both aes-cbc-elephant" "both null" "default $GCM sector_size:4096" "both $GCM sector_size:4096"
-	"atomic $GCM" "zoned $GCM")
+	"both aes-cbc-elephant" "both null" "default $GCM sector_size:4096" "both $GCM sector_size:4096")
 CASES=("${CASES[@]/#/each_allocation_fails }")
 quick_cases "each_allocation_fails both aes-xts-plain64"
+CASES+=("each_allocation_fails atomic $GCM" "each_allocation_fails zoned $GCM")
 run
