@@ -1,6 +1,6 @@
 """The known defects of defects.toml, and the documents made from them.
 
-python3 -m dmcrypt_advise.defects REPOSITORY writes what stands between the markers in docs/defects.md and README.md.
+python3 -m dmcrypt_advise.defects REPOSITORY writes the lists between the markers in docs/defects.md and README.md.
 """
 
 import re

@@ -92,8 +92,10 @@ def devices_above(system: System, node: str) -> list[str]:
 
 def _reached(devices: list[str], step: Callable[[str], list[str]]) -> list[str]:
     """The devices, then those that `step` leads to from them, and so on; each once."""
-    further = list(dict.fromkeys(other for device in devices for other in step(device)))
-    return list(dict.fromkeys([*devices, *(_reached(further, step) if further else [])]))
+    found = list(dict.fromkeys(devices))
+    for device in found:  # it grows
+        found += [other for other in step(device) if other not in found]
+    return found
 
 
 def holds_lvm(system: System, node: str) -> bool:

@@ -33,9 +33,9 @@ DISTRIBUTIONS = {
 
 
 def _table(name: str) -> dict[str, tuple[str, ...]]:
-    """The words of a file of tools/, by the first word of their line. Its first line tells what they are."""
-    _, *lines = (TOOLS / name).read_text().splitlines()
-    return {key: tuple(words) for key, *words in map(str.split, lines)}
+    """The words of a file of tools/, by the first word of their line."""
+    lines = [line.split() for line in (TOOLS / name).read_text().splitlines() if line and not line.startswith("#")]
+    return {key: tuple(words) for key, *words in lines}
 
 
 GROUPS, PACKAGES = _table("groups.txt"), _table("packages.txt")
