@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """fail_nth.py MAPPING TABLE|read [MODE]: let each allocation of each operation on a mapping fail once.
 
-With "read" those of a read only, in the modes "atomic" and "zoned" those of such a write only, which fails as a whole.
+With "read" those of a read only, in the modes "atomic" and "zoned" those of such a write only. It must not be split.
 
 Prints how many allocations an operation has, and how many of them it needs. Ends with an error when an operation
 says that it succeeded and the data are wrong.
