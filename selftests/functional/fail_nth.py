@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """fail_nth.py MAPPING TABLE|read [MODE]: let each allocation of each operation on a mapping fail once.
 
-With "read" those of a read only, in the modes "atomic" and "zoned" those of such a write only. It must not be split.
+With "read" for the table, those of a read only. In the mode "atomic" those of an atomic write only, in the mode "zoned"
+those of a write to a zone: neither may be split.
 
 Prints how many allocations an operation has, and how many of them it needs. Ends with an error when an operation
 says that it succeeded and the data are wrong.
@@ -13,6 +14,7 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from device_mapper import Mapping
@@ -90,7 +92,7 @@ def main(name, table, mode=""):
             memory[:] = bytes(LENGTH)
             os.pwrite(disk, memory, 0)
 
-    def nothing_is_written():
+    def untouched():
         if mode == "zoned":
             written = "wptr 0x000000" not in zone("report", name)
         else:
@@ -110,8 +112,7 @@ def main(name, table, mode=""):
         return
     if mode in ("atomic", "zoned"):
         # The number of their allocations varies.
-        sweeps = [fail_each(f"write ({mode})", write, zeroes, read, after_failure=nothing_is_written) for _ in range(5)]
-        if not any(sweeps):
+        if not sum(fail_each(f"write ({mode})", write, zeroes, read, after_failure=untouched) for _ in range(5)):
             sys.exit("no allocation fails")
         return
     key = table.split()[4]
@@ -123,18 +124,9 @@ def main(name, table, mode=""):
         sys.exit("no allocation fails")
     mapping.suspend()
     if key != "-":
-        fail_each(
-            "key wipe",
-            lambda: mapping.message("key wipe"),
-            before=lambda: mapping.message(f"key set {key}"),
-            after_success=has_no_key,
-        )
-        fail_each(
-            "key set",
-            lambda: mapping.message(f"key set {key}"),
-            before=lambda: mapping.message("key wipe"),
-            after_success=lambda: (mapping.resume(), read(), mapping.suspend()),
-        )
+        set_key, wipe_key = partial(mapping.message, f"key set {key}"), partial(mapping.message, "key wipe")
+        fail_each("key wipe", wipe_key, set_key, has_no_key)
+        fail_each("key set", set_key, wipe_key, lambda: (mapping.resume(), read(), mapping.suspend()))
     fail_each("resume", mapping.resume, before=lambda: (mapping.suspend(), mapping.load(table)), after_success=read)
 
 
