@@ -226,7 +226,7 @@ LINUX_5_8 = Target(
     blobs={DRIVER: "000ddfab5ba0"},
     commit="48778464bb7d346b47157d21ffde2af6b2d39110",
     directory=REPO,
-    fragments=config_fragments(NATIVE),
+    fragments=config_fragments(NATIVE, last={ARM64: "arm64_5.8"}),
     other_sources=("crypto/cryptd.c",),
     exceptions=("bad_tags_fail_before_audit", "polled_io_ends", "zoned_writes_stay_in_order", *KUNIT, *ONLY_7_3),
     native_exceptions=(  # fault injection, kmemleak, /dev/mem, the memory controller, DEBUG_ATOMIC_SLEEP
