@@ -267,7 +267,6 @@ def _traits(found: MappingFacts, facts: Facts) -> frozenset[str]:
         "elephant": "elephant" in generators,
         "integrity": any(segment.integrity for segment in segments),
         "interrupts": any(disk.in_interrupts for disk in disks),
-        "zoned": any(disk.zoned for disk in disks),
         "polled": any(disk.polled for disk in disks),
         "audit": facts.audit,
         "arguments": most >= MOST_ARGUMENTS,
