@@ -11,8 +11,8 @@ from ..common.run import run
 from ..trees.archive import uris_of
 
 PACKAGES = (
-    "base-files,bash,coreutils,cryptsetup-bin,dash,diffutils,dmsetup,e2fsprogs,findutils,fio,grep,keyutils,kmod,"
-    "libc-bin,mawk,mount,openssl,perl-base,procps,python3,sed,util-linux"
+    "base-files,bash,coreutils,cryptsetup-bin,dash,diffutils,dmsetup,e2fsprogs,findutils,fio,grep,gzip,keyutils,"
+    "kmod,libc-bin,mawk,mount,openssl,perl-base,procps,python3,sed,util-linux"
 )
 
 
