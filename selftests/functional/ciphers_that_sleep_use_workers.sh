@@ -34,7 +34,9 @@ for mode in no_read both; do
 			"reads_do_not_sleep $mode $irqmode cbc-paes-s390 kern_driver_only=0"
 			"reads_do_not_sleep $mode $irqmode cbc-aes-ux500 kern_driver_only=0 async=1"
 			"reads_do_not_sleep $mode $irqmode sahara-cbc-aes kern_driver_only=0 async=1"
-			"reads_do_not_sleep $mode $irqmode hisi_sec_cbc(aes) kern_driver_only=0 async=1")
+			"reads_do_not_sleep $mode $irqmode hisi_sec_cbc(aes) kern_driver_only=0 async=1"
+			"reads_do_not_sleep $mode $irqmode n5_cbc(aes) kern_driver_only=0 async=1"
+			"reads_do_not_sleep $mode $irqmode pcrypt(cbc(aes-generic)) kern_driver_only=0 async=1")
 	done
 done
 quick_cases "reads_do_not_sleep no_read 2 cbc-sleeping" \
