@@ -26,12 +26,12 @@ set_and_resume() {
 	want "resuming" "" "$(dmsetup resume "${MAPPED##*/}" 2>&1)"
 }
 
-# io_waits_for_the_key MODE CIPHER
+# io_waits_for_the_key MODE CIPHER: I/O for 15 s, as dmsetup takes 4 s to start in an emulated s390x.
 io_waits_for_the_key() {
 	null_disk size=32 completion_nsec=20000
 	crypt wiped "$2" ${FLAGS[$1]}
 	during_io "$(full_or_quick 4 2)" 0 wipe_and_set --bs=16k "--size=$(full_or_quick 12 6)M" \
-		--verify_backlog=32 --rate_iops=200
+		--verify_backlog=32 --rate_iops=50
 	want "flags at the end" "${FLAGS[$1]}" "$(arguments_of "$MAPPED")"
 }
 
