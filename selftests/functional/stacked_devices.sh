@@ -43,10 +43,11 @@ counted_once() {
 	no_requests_in_flight "$MAPPED"
 }
 
-# split_by_disk MODE IRQMODE: into parts of a page; 5.10 refuses smaller ones.
+# split_by_disk MODE IRQMODE: into parts of 4 KiB, or of a page where Linux takes no less.
 split_by_disk() {
 	null_disk size=64 "irqmode=$2" completion_nsec=10000
-	echo $(($(getconf PAGESIZE) / 1024)) >"$(block_dir "$DEVICE")/queue/max_sectors_kb" || broken "the disk takes any size"
+	echo 4 2>/dev/null >"$(block_dir "$DEVICE")/queue/max_sectors_kb" ||
+		echo $(($(getconf PAGESIZE) / 1024)) >"$(block_dir "$DEVICE")/queue/max_sectors_kb" || broken "the disk takes any size"
 	data_stays "$1"
 }
 
