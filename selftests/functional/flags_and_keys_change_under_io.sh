@@ -26,7 +26,7 @@ set_and_resume() {
 	want "resuming" "" "$(dmsetup resume "${MAPPED##*/}" 2>&1)"
 }
 
-# io_waits_for_the_key MODE CIPHER: I/O for 15 s or more, as dmsetup takes 4 s to start in an emulated s390x.
+# io_waits_for_the_key MODE CIPHER: I/O for 15 s or more: an emulated s390x takes 4 s to suspend the mapping.
 io_waits_for_the_key() {
 	null_disk size=32 completion_nsec=20000
 	crypt wiped "$2" ${FLAGS[$1]}

@@ -47,7 +47,7 @@ counted_once() {
 split_by_disk() {
 	null_disk size=64 "irqmode=$2" completion_nsec=10000
 	echo 4 2>/dev/null >"$(block_dir "$DEVICE")/queue/max_sectors_kb" ||
-		echo $(($(getconf PAGESIZE) / 1024)) >"$(block_dir "$DEVICE")/queue/max_sectors_kb" || broken "the disk takes any size"
+		echo $(($(getconf PAGESIZE) / 1024)) >"$(block_dir "$DEVICE")/queue/max_sectors_kb" || broken "no limit"
 	data_stays "$1"
 }
 
