@@ -112,7 +112,7 @@ def document(repository: Path) -> str:
         fixes += [f'"{defect.patch}" ({", ".join(places[defect.patch])})'] if defect.patch else []
         symptom, flags, affected, kernels = _cells(defect)
         lines += [f"- **{symptom}**", f"  - Flags: {flags}", f"  - Affected: {affected}", f"  - Kernels: {kernels}"]
-        lines.append(f"  - Fix: {'; '.join(fixes) or defect.remedy or 'none'}\n")
+        lines.append(f"  - Fix: {'; '.join(fixes) or ('upstream' if defect.remedy else 'none')}\n")
     return "\n".join(lines)
 
 
