@@ -98,7 +98,7 @@ PLAN = option(
 ROUNDS = option("rounds", "samples of each cell; five at least show a difference", type=number(1), metavar="N")
 RESULTS = option("results", "a results file of make bench (default: the newest)", type=Path, metavar="FILE")
 MINUTES = option(
-    "minutes", "how long soak, hotplug and fuzz run (default: %(default)s)", type=number(1), default=60, metavar="N"
+    "minutes", "duration of soak, hotplug, kcsan, fuzz (default: %(default)s)", type=number(1), default=60, metavar="N"
 )
 ARCH = option("arch", f"another processor: {' or '.join(PROCESSORS)}", choices=PROCESSORS, default="")
 WHAT = option("what", f"one of {', '.join(PROOF_KINDS)} (default: %(default)s)", choices=PROOF_KINDS, default="soak")
