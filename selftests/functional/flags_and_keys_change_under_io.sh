@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 DESCRIPTION="I/O has no error and no wrong data when other flags are loaded, or the key is wiped and set"
 #
-# In all modes. A mapping without a valid key does not resume, after the key was wiped and after a new one was refused.
-# The table shows keys only on request, and names those in the keyring.
+# A mapping without a valid key does not resume. The table shows keys only on request, and names those in the keyring.
 # Requires: root, dmsetup, fio, null_blk; keyctl for one case.
 # Risks: none.
 # CPUs: 2
@@ -26,12 +25,12 @@ set_and_resume() {
 	want "resuming" "" "$(dmsetup resume "${MAPPED##*/}" 2>&1)"
 }
 
-# io_waits_for_the_key MODE CIPHER: I/O for 15 s or more: an emulated s390x takes 4 s to suspend the mapping.
+# io_waits_for_the_key MODE CIPHER
 io_waits_for_the_key() {
 	null_disk size=32 completion_nsec=20000
 	crypt wiped "$2" ${FLAGS[$1]}
 	during_io "$(full_or_quick 4 2)" 0 wipe_and_set --bs=16k "--size=$(full_or_quick 12 6)M" \
-		--verify_backlog=32 --rate_iops=50
+		--verify_backlog=32 --rate_iops=200
 	want "flags at the end" "${FLAGS[$1]}" "$(arguments_of "$MAPPED")"
 }
 

@@ -81,15 +81,15 @@ failed_requests() {
 }
 
 # during_io TIMES SECONDS ACTION FIO_OPTION...: verified I/O on $MAPPED, in as many runs as needed to
-# call ACTION NUMBER so often and for so long. Some request must complete during an action: on a busy
-# machine that can take a minute more.
+# call ACTION NUMBER so often and for so long. Some request must complete during an action: for a minute
+# more each run is twice as long as the last one, because on a slow machine an action starts late.
 during_io() {
-	local times=$1 end=$((SECONDS + $2)) action=$3 number=0 completed=none before load
+	local times=$1 end=$((SECONDS + $2)) action=$3 number=0 completed=none loops=1 before load
 
 	shift 3
 	while [ $number -lt "$times" ] || [ $SECONDS -lt $end ] ||
 		{ [ $completed = none ] && [ $SECONDS -lt $((end + 60)) ]; }; do
-		verified_io "$action" "$MAPPED" --rw=randwrite --iodepth=16 "$@" &
+		verified_io "$action" "$MAPPED" --rw=randwrite --iodepth=16 --loops=$loops "$@" &
 		load=$!
 		begun_io "$MAPPED" $load
 		while kill -0 $load 2>/dev/null; do
@@ -101,6 +101,7 @@ during_io() {
 		wait $load
 		want "status of the verified I/O" 0 $?
 		((failed == 0)) || break
+		[ $completed = some ] || loops=$((loops * 2))
 	done
 	want "I/O completed during $action" some $completed
 }
