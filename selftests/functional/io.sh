@@ -81,8 +81,8 @@ failed_requests() {
 }
 
 # during_io TIMES SECONDS ACTION FIO_OPTION...: verified I/O on $MAPPED, in as many runs as needed to
-# call ACTION NUMBER so often and for so long. Some request must complete during an action: for a minute
-# more each run is twice as long as the last one, because on a slow machine an action starts late.
+# call ACTION NUMBER so often and for so long. On a slow machine an action starts late: until a request
+# completes during one, and for a minute more at most, each run is twice as long as the last one.
 during_io() {
 	local times=$1 end=$((SECONDS + $2)) action=$3 number=0 completed=none loops=1 before load
 

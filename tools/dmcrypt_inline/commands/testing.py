@@ -273,7 +273,7 @@ def prove(request: Request, what: str, tests: str, minutes: int, seed: int) -> i
     wanted = chosen(kselftests(), tests.split() or proof.tests)
     ensure_packages("base", "build", "guest", *{what}.intersection(PROCESSORS))
     mutants = [] if tests else [mutant for mutant in all_mutants(target) if mutant.proof == what]
-    # QEMU interprets other processors: a short test can take 20 minutes.
+    # QEMU interprets other processors: a short test can take more than 20 minutes.
     suite, seconds = _suite(what, target, request, mutants), FULL_SECONDS if what in PROCESSORS else 0.0
     if proof.soaks:
         seed = seed or int.from_bytes(os.urandom(2), "big")
