@@ -11,7 +11,7 @@ DESCRIPTION="large reads whose inline decryption is stopped go on in kcryptd, wi
 PATIENCE=40 # s without a completion; at most 60, after which a debug kernel warns
 PASSES=20   # over the disk, until ENOUGH reads were stopped in the middle
 NONE=4      # passes without such a read
-ENOUGH=8    # and two for each that looks so without the flag: chance alone gives one
+ENOUGH=8    # and two more for each read that looks stopped without the flag; chance alone gives one
 
 # read_all NAME MAPPING: read the written data in requests of 1 MiB, all at once.
 read_all() { going_io $PATIENCE "$1" "$2" --rw=read --bs=1M --iodepth=32 --iodepth_batch=32 --size=32M; }
